@@ -36,21 +36,26 @@ help:  ## list the targets
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
 	.venv/bin/placet serve --demo
 
-# It waits for what sources do in minutes.
-HOSTILE_SOURCES = tests/e2e/test_data_hostile.py
+# They wait for what sources and tenants do in minutes.
+HOSTILE = tests/e2e/test_data_hostile.py tests/e2e/test_hostile_tenants.py
 # Repairs that are disturbed: a leader waits for a minute before it evicts.
 REPAIR_FAULTS = tests/e2e/test_repair_faults.py
 
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image tests/browser
 
-# Random worlds and texts; recorded answers are compared by `processes`.
-PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential
+# Random worlds and texts, and curated mistakes; recorded answers are compared by `processes`.
+PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential \
+  tests/editors $(addprefix tests/grammar/test_, first_tries.py mistakes.py wishes.py)
+
+# They read the source of everything.
+SOURCE = $(addprefix tests/test_, architecture.py caches.py words.py fake_clock.py)
 
 test: .venv/stamp  ## run every test but properties, processes, e2e, bench, chaos and what is thorough
-	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(addprefix --ignore=,$(OTHERS) $(PROPERTIES))
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
+	  $(addprefix --ignore=,$(OTHERS) $(PROPERTIES) $(SOURCE))
 
-properties: .venv/stamp  ## run the tests of random worlds and texts, a part of the examples; CI does
+properties: .venv/stamp  ## run the tests of random worlds and texts, a part of the examples, and of curated mistakes; CI does
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(PROPERTIES)
 
 thorough: .venv/stamp answers  ## run all of `test`, `properties` and `processes` with all examples, and what takes too long for it
@@ -63,18 +68,19 @@ processes: .venv/stamp  ## run the tests that start servers and end them in ever
 others: .venv/stamp  ## hold extenders of others, whose programs are in a folder, to the contract: make others OTHERS=~/extenders
 	.venv/bin/python -m pytest -rs -m process tests/cli/conformance/test_others.py
 
-hostile: .venv/stamp  ## measure a good client beside hostile ones, and beside hostile sources of data: make hostile CONNECTIONS=2000
+hostile: .venv/stamp  ## measure a good client beside hostile ones, sources and tenants: make hostile CONNECTIONS=2000 MINUTES=10
 	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s -m process tests/server/test_hostile_clients.py
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 $(HOSTILE_SOURCES)
+	.venv/bin/python -m pytest -s -m e2e -o faulthandler_timeout=3600 $(HOSTILE)
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `processes` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
 
-check: .venv/stamp  ## check format, lint, types, layers, and the policies that ship
+check: .venv/stamp  ## check format, lint, types, layers, house rules, and the policies that ship
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python -m pytest --quiet $(SOURCE)
 	.venv/bin/placet check policies/library cli/demo
 	.venv/bin/placet test policies/library
 
@@ -104,10 +110,12 @@ e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says
 	$(E2E) tests/e2e tests/differential \
 	  $(addprefix --ignore=,$(OTHER_TARGETS) tests/differential/test_node_groups.py)
 
+# These need the controllers of other projects, which take minutes to build where nothing is cached.
+WORKLOADS = tests/e2e/test_workloads.py
 # What kube-scheduler does of each version, which takes a minute.
 CONTRACT_TEST = tests/e2e/test_contract_by_version.py
 # Real control planes are asked for these by targets of their own.
-OTHER_TARGETS = $(INSTALLED) $(HOSTILE_SOURCES) $(CONTRACT_TEST) $(REPAIR_FAULTS)
+OTHER_TARGETS = $(INSTALLED) $(HOSTILE) $(CONTRACT_TEST) $(REPAIR_FAULTS) $(WORKLOADS)
 
 # Minor versions of Kubernetes whose control plane is built from tests/e2e/kube; and what is asked of each.
 MINORS = 1.34 1.35 1.36
@@ -146,6 +154,9 @@ portable: .venv/stamp  ## compare portable policies with kube-scheduler and Karp
 
 rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a real control plane
 	.venv/bin/python -m pytest -m rollouts -o faulthandler_timeout=7200 tests/e2e/test_rollouts.py
+
+workloads: .venv/stamp  ## run gangs of JobSet, LeaderWorkerSet, Kueue and Spark with their real controllers
+	.venv/bin/python -m pytest -m e2e -rs -o faulthandler_timeout=7200 $(WORKLOADS)
 
 repair: .venv/stamp  ## repair a share of 100 pods on a real control plane, in some minutes: make repair PODS=100
 	PODS=$(or $(PODS),100) .venv/bin/python -m pytest -m e2e -rP -o faulthandler_timeout=7200 tests/e2e/test_repair.py
@@ -208,14 +219,21 @@ sbom: .venv/stamp  ## write build/sbom.cdx.json, the bill of materials of the wh
 	build/sbom/tools/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
 	  --output-file build/sbom.cdx.json build/sbom/placet/bin/python
 
+KREW_PYTHONS = 3.11 3.12 3.13 3.14
+KREW_PLATFORMS = --platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux_2_28_x86_64
+
 krew: .venv/stamp  ## build the archive of the kubectl plugin for krew in build/krew, and its manifest
 	@test "$$(uname -sm)" = "Linux x86_64" || { echo "the archive is for Linux on x86_64: build it there" >&2; exit 1; }
 	rm -rf build/krew && mkdir -p build/krew/placet
 	.venv/bin/hatchling build --target wheel --directory build/krew/wheel
-	$(PIP) download --require-hashes --no-deps --dest build/krew/locked --requirement requirements-image.lock
-	$(PIP) install --no-compile --no-index --find-links build/krew/locked --target build/krew/placet/lib \
-	  build/krew/wheel/*.whl
-	.venv/bin/python -m compileall --invalidation-mode unchecked-hash -qq build/krew/placet/lib
+	for version in $(KREW_PYTHONS); do \
+	  of="--python-version $$version --only-binary :all: $(KREW_PLATFORMS)" \
+	  && $(PIP) download --require-hashes --no-deps $$of --dest build/krew/locked \
+	    --requirement requirements-image.lock \
+	  && $(PIP) install --no-compile --no-index --find-links build/krew/locked $$of \
+	    --target build/krew/placet/lib/$$version build/krew/wheel/*.whl || exit 1; \
+	done
+	.venv/bin/python -m compileall --invalidation-mode unchecked-hash -qq build/krew/placet/lib/3.11
 	cp deploy/krew/kubectl-placet LICENSE build/krew/placet
 	tar -C build/krew/placet --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . \
 	  | gzip -n > build/krew/placet-linux-amd64.tar.gz

@@ -10,7 +10,6 @@ colon begins a group.
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import re
 import sys
@@ -19,16 +18,17 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, cast
 
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import escaped, os_hint, os_reason
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
-from grammar.values.named_formats import is_qualified
+from grammar.values.object_names import is_qualified
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
 from policies.disk import MOST_OF_TEXT, contents, standard_input
@@ -166,16 +166,6 @@ def address(text: str) -> tuple[str, int]:
         return parse_address(text)
     except SettingsError as error:
         raise ArgumentTypeError(f"{error}, as in 127.0.0.1:12345") from None
-
-
-def cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:
-    """What is wrong with an address, and how to name another one."""
-    where = ":".join(map(str, listen))
-    hint = f"name another with {flag} {'PORT' if flag == '--view-port' else 'HOST:PORT'}"
-    if error.errno == errno.EADDRINUSE:
-        hint += ", or stop the program that uses it"
-        return CommandError(f"cannot listen on `{where}`: the port is in use", hint)
-    return CommandError(f"cannot listen on `{where}`: {os_reason(error)}", hint)
 
 
 def seconds(text: str) -> float:
@@ -364,6 +354,27 @@ def add_flags(parser: argparse.ArgumentParser, flags: Sequence[Flag]) -> None:
             if following is not None and following.is_other:
                 into = into.add_mutually_exclusive_group()
         into.add_argument(*(flag.names or (flag.key,)), **flag.options(), help=flag.help)
+
+
+class CommandModule(Protocol):
+    """The interface of a module in `cli.commands`.
+
+    A command that a session can ask about its world has `ask`, with the arguments of QUESTION: none
+    of them names a world.
+    """
+
+    EXAMPLES: str
+    ARGUMENTS: Sequence[Flag]
+    QUESTION: Sequence[Flag]
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+    def ask(self, args: argparse.Namespace, world: Any) -> int: ...
+
+
+def module_of(command: str) -> CommandModule:
+    """The module of a command; only those that are asked for are imported."""
+    return cast("CommandModule", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
 # ---- arguments of several commands

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import yaml
 from rich.console import Console, RenderableType
-from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
@@ -26,19 +25,6 @@ _NAMED = 5
 
 # A part of an answer: one line, which is escaped as it is printed, or a table.
 Part = str | Table
-
-
-class Rows(Table):
-    """Rows of a table in which a cell is one line, which is escaped, or a Text with several."""
-
-    def add_row(
-        self,
-        *renderables: RenderableType | None,
-        style: StyleType | None = None,
-        end_section: bool = False,
-    ) -> None:
-        cells = [escaped(cell) if isinstance(cell, str) else cell for cell in renderables]
-        super().add_row(*cells, style=style, end_section=end_section)
 
 
 def lines(texts: Iterable[str]) -> Text:
@@ -89,9 +75,12 @@ def put(parts: Iterable[Part]) -> None:
 
 def table(
     *columns: str, rows: Iterable[Sequence[Cell | Text]] = (), right: tuple[str, ...] = ()
-) -> Rows:
-    """A table without borders; the columns in `right` hold numbers, as those with nothing else."""
-    made = Rows(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+) -> Table:
+    """A table without borders; the columns in `right` hold numbers, as those with nothing else.
+
+    A cell is one line, which is escaped, or a Text with several.
+    """
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     listed = list(rows)
     for number, column in enumerate(columns):
         alike = [isinstance(row[number], int | float | PartOf | None) for row in listed]
@@ -105,13 +94,19 @@ def table(
 
 
 def _cell(value: Cell | Text) -> str | Text:
-    if isinstance(value, str | Text):
-        return value
-    if isinstance(value, PartOf):
-        return f"{value.part} of {value.whole}"
-    if isinstance(value, Sequence):
-        return named(value, _NAMED)
-    return f"{value:.0f}" if isinstance(value, float) else str("" if value is None else value)
+    match value:
+        case Text():
+            return value
+        case PartOf():
+            return f"{value.part} of {value.whole}"
+        case str():
+            return escaped(value)
+        case Sequence():
+            return escaped(named(value, _NAMED))
+        case float():
+            return f"{value:.0f}"
+        case _:
+            return str("" if value is None else value)
 
 
 # ---- data, for programs

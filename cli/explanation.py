@@ -13,6 +13,7 @@ from cli.console import Part, lines, table
 from engine.enforced import PolicyNotInForce
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
+    CAVEAT,
     NodeExplanation,
     PodAnswer,
     PodDecision,
@@ -119,6 +120,8 @@ def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
 def _beside_unfit(found: PodExplanation, passing: str, *, reasons: bool = True) -> Iterator[Part]:
     """How many nodes pass, how many of them kube-scheduler's own plugins reject, and why."""
     unfit = found.unfit_passing
+    if found.caveat != CAVEAT:
+        yield f"note: {found.caveat.removesuffix(f'; {CAVEAT}')}"
     yield f"{passing}; kube-scheduler's own plugins reject {unfit} of them" if unfit else passing
     if not reasons or not found.unfit:
         return
@@ -155,7 +158,7 @@ def one_node(found: PodExplanation) -> Iterator[Part]:
 
 
 def _listed(found: PodExplanation) -> Table:
-    listed = table("node", "verdict", "score", "why", right=("score",))
+    listed: list[Sequence[Cell | Text]] = []
     scored = {each.node: each for each in found.scores or ()}
     unfit = [(f"kube-scheduler: {each.text}", set(each.names)) for each in found.unfit]
     details = {
@@ -169,23 +172,23 @@ def _listed(found: PodExplanation) -> Table:
         score, texts = scored.get(name), [each.text for each in group.rejectedBy]
         why = [*(details.get((name, text), text) for text in texts), group.heldBack]
         why += [*(score.missing if score else ()), *(t for t, names in unfit if name in names)]
-        number = "" if score is None else str(score.score)
         verdict = _FAILS if group.rejectedBy else _PASSES
-        listed.add_row(name, verdict, number, lines([text for text in why if text]))
-    return listed
+        points = score.score if score is not None else None
+        listed.append((name, verdict, points, lines(text for text in why if text)))
+    return table("node", "verdict", "score", "why", rows=listed)
 
 
 def by_reason(found: PodAnswer) -> Table:
     """A row for the nodes that fail the same clauses; passing nodes come first."""
     scores = {each.node: each.score for each in found.scores or ()}
-    listed = table("nodes", "verdict", "why", "which", right=("nodes",))
+    listed: list[Sequence[Cell | Text]] = []
     for group in found.groups:
         verdict = FAIL if group.rejectedBy else PASS
         why = [each.text for each in group.rejectedBy] or [
             group.heldBack or _score_range([scores[name] for name in group.names if name in scores])
         ]
-        listed.add_row(str(group.nodes), verdict, lines(why), named(group.names, NAMED))
-    return listed
+        listed.append((group.nodes, verdict, lines(why), named(group.names, NAMED)))
+    return table("nodes", "verdict", "why", "which", rows=listed)
 
 
 def trace_rows(shown: TracedExpression) -> Iterator[Part]:
@@ -233,13 +236,13 @@ def _score_range(scores: Sequence[int]) -> str:
 def _score_table(terms: Sequence[ScoreTerm]) -> Table:
     """A row for each score clause of one node, and one for the sum."""
     numbers = ("weight", "points", "adds")
-    rows = table("score", *numbers, right=numbers)
+    rows = []
     for each in terms:
         name = f"{each.policy}: {each.clause}{', missing' if each.missing else ''}"
-        rows.add_row(name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}")
+        rows.append((name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}"))
     total, adds = sum(each.weight for each in terms), sum(each.adds for each in terms)
-    rows.add_row("sum, rounded to a whole number", f"{total:g}", "", f"{adds:.2f}")
-    return rows
+    rows.append(("sum, rounded to a whole number", f"{total:g}", "", f"{adds:.2f}"))
+    return table("score", *numbers, rows=rows, right=numbers)
 
 
 # ---- then and now
@@ -357,7 +360,7 @@ def readable_policies(policies: Mapping[str, bytes]) -> Iterator[Part]:
     if not policies:
         yield "no policy can be read"
         return
-    rows = table("policy", "ready", "matched", "placed", "target", "why")
+    rows: list[Sequence[Cell]] = []
     for name, raw in sorted(policies.items()):
         item = msgspec.json.decode(raw)
         status = item.get("status") or {}
@@ -365,7 +368,6 @@ def readable_policies(policies: Mapping[str, bytes]) -> Iterator[Part]:
             (c for c in status.get("conditions", ()) if c.get("type") == "Ready"), {}
         )
         numbers = [status.get(f"{field}Pods") for field in ("matched", "placed", "target")]
-        shown = ["" if number is None else str(number) for number in numbers]
         why = "" if ready.get("status") == "True" else ready.get("message", "")
-        rows.add_row(name.partition("/")[2], ready.get("status", "unknown"), *shown, why)
-    yield rows
+        rows.append((name.partition("/")[2], ready.get("status", "unknown"), *numbers, why))
+    yield table("policy", "ready", "matched", "placed", "target", "why", rows=rows)

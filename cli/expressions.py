@@ -44,7 +44,6 @@ ONLY_IN_CLAUSES: Mapping[str, str] = {
     **dict.fromkeys(
         ("peer", "victim", "victims"), "it exists only in `preempt` and `pods where` clauses"
     ),
-    "domain": "it exists only in the bounds of limits per domain and of spreads",
 }
 
 
@@ -207,7 +206,7 @@ def put_values(
 ) -> Exit:
     """Prints the value on each node; a node without a value is a finding."""
     values, type_ = Values(load_schema()), expression.expr.type
-    rows = table("node", f"value : {type_}")
+    rows: list[tuple[str, str]] = []
     document: dict[str, object] = {}
     failed = False
     with subject.frame(expression.definitions) as frame:
@@ -216,13 +215,13 @@ def put_values(
             found = expression.evaluate(frame)
             if isinstance(found, Failure):
                 failed = True
-                rows.add_row(name, f"error: {found.error}")
+                rows.append((name, f"error: {found.error}"))
                 document[name] = {"error": str(found.error)}
             else:
-                rows.add_row(name, values.line(found, type_))
+                rows.append((name, values.line(found, type_)))
                 document[name] = {"value": _document(found, expression, values)}
     if form is None:
-        show(rows)
+        show(table("node", f"value : {type_}", rows=rows))
     else:
         put_document(document, form)
     return Exit.FINDINGS if failed else Exit.OK

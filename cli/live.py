@@ -7,9 +7,10 @@ a right that is missing, and nothing is guessed in its place.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -17,17 +18,18 @@ from urllib.parse import unquote
 import msgspec
 
 from cli.command import CommandError
-from cli.doctor.requirements import Marking
 from cli.streams import waiting_for
 from cli.version import version
 from cli.world import Found
+from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterDocuments, DataText
-from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES
-from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
+from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES, QUOTAS
+from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, bodies
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.cluster.data_fetching import PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
+from engine.cluster.scales import Scales
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
 from engine.program.tables import TableSpec, texts_of
@@ -108,16 +110,20 @@ class LiveCluster:
         files = dict.fromkeys(of_files, _OF_SERVER)
         return found, files | {each.digest: each.error or late for each in failed}
 
+    def take_scales(self, cache: Cache) -> None:
+        """Asks the owners of pods that are in no list how many pods they want, as far as known."""
+        self._run(Scales(self._client, cache).take())
+
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""
-        return self._run(self._items(_within(PODS, namespace), "Pod"))
+        return self._run(self._items(_within(PODS, namespace)))
 
     def events(self, namespace: str, pod: str) -> list[Json] | str:
         """The events about a pod, the newest last, or the right that is missing for that."""
         selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
         events = Resource("events", path_of(CORE, "events", namespace), selector)
         try:
-            items = self._run(self._items(events, "Event"))
+            items = self._run(self._items(events))
         except MissingRightError as error:
             return error.right
         about = [e for e in items if (e.get("involvedObject") or {}).get("name") == pod]
@@ -129,19 +135,12 @@ class LiveCluster:
 
     async def _scheduler_objects(self) -> SchedulerObjects:
         maps = Resource("configmaps", path_of(CORE, "configmaps", NAMESPACE))
-        found = await self._list(maps, "ConfigMap")
-        marking, policies = None, dict[str, bytes]()
-        with suppress(MissingRightError):
-            marks = [
-                {"kind": kind, **each}
-                for kind, path in _MARKERS.items()
-                for each in await self._items(Resource(kind, path, optional=True), kind)
-            ]
-            marking = Marking.of(marks, await self._items(NAMESPACES, "Namespace"))
+        found = {"kind": "ConfigMapList", "items": await self._items(maps)}
+        policies = dict[str, bytes]()
         for resource in POLICIES:
             with suppress(MissingRightError):
                 policies |= await self._policies(resource, "")
-        return SchedulerObjects(self.host, found.decode(), marking, policies)
+        return SchedulerObjects(self.host, json.dumps(found), policies)
 
     async def _read(self, namespace: str) -> Found:
         contents, policies = list[tuple[Path, bytes]](), dict[str, bytes]()
@@ -149,7 +148,7 @@ class LiveCluster:
 
         async def read(kind: str, resource: Resource) -> None:
             try:
-                contents.append((file, await self._list(resource, kind)))
+                contents.extend((file, each) for each in await self._list(resource))
             except MissingRightError as error:
                 lacks[kind] = error.right
 
@@ -166,6 +165,7 @@ class LiveCluster:
         # Only policies that read them need these, and not every user may list them.
         for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items()]:
             await read(kind, resource)
+        await read("ResourceQuota", QUOTAS)
         for resource in GROUPS.values():
             await read("PodGroup", resource)
         documents = ClusterDocuments([file], contents, Timestamp.now(), policies)
@@ -177,12 +177,12 @@ class LiveCluster:
         Raises MissingRightError.
         """
         try:
-            items = await self._items(resource, "Policy")
+            items = await self._items(resource)
         except MissingRightError:
             if not namespace or resource is not POLICIES[0]:
                 raise
             # Policies of other namespaces do not concern a pod of this one.
-            items = await self._items(_within(resource, namespace), "Policy")
+            items = await self._items(_within(resource, namespace))
         kind = "PlacementPolicy" if resource is POLICIES[0] else "ClusterPlacementPolicy"
         head = {"apiVersion": "/".join(resource.path.split("/")[2:4]), "kind": kind}
         policies = {}
@@ -193,39 +193,25 @@ class LiveCluster:
             policies[f"{resource.name}/{key}"] = msgspec.json.encode({**head, **item})
         return policies
 
-    async def _items(self, resource: Resource, kind: str) -> list[Json]:
+    async def _items(self, resource: Resource) -> list[Json]:
         """The objects of a list. Raises MissingRightError."""
-        items: list[Json] = msgspec.json.decode(await self._list(resource, kind))["items"]
-        return items
+        found = [msgspec.json.decode(body)["items"] for body in await self._list(resource)]
+        return [item for items in found for item in items or ()]
 
-    async def _list(self, resource: Resource, kind: str) -> bytes:
-        """All objects as one list, as `kubectl get -o json` prints them.
-
-        Raises MissingRightError.
-        """
+    async def _list(self, resource: Resource) -> list[bytes]:
+        """All objects as lists, as the API server sends them. Raises MissingRightError."""
+        sent: list[bytes] = []
         try:
-            return await self._listed(resource, kind)
+            with waiting_for(self.host, _CHUNK_SECONDS) as line:
+                async for body in bodies(self._client, resource, CHUNK, _CHUNK_SECONDS):
+                    sent.append(body)
+                    if len(sent) > 1:
+                        line.show(f"{resource.name}: {sum(map(len, sent)) >> 20:,} MiB …")
         except ApiError as error:
-            if error.status == _ABSENT and resource.optional:
-                if resource.others:
-                    older = replace(resource, path=resource.others[0], others=resource.others[1:])
-                    return await self._list(older, kind)
-                return msgspec.json.encode({"kind": f"{kind}List", "items": []})
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
             raise MissingRightError(_right(resource), self._otherwise) from None
-
-    async def _listed(self, resource: Resource, kind: str) -> bytes:
-        items: list[msgspec.Raw] = []
-        with waiting_for(self.host, _CHUNK_SECONDS) as line:
-            async for chunk in chunks(self._client, resource, "", CHUNK, _CHUNK_SECONDS):
-                items.extend(chunk.items or ())
-                if chunk.items and len(items) > len(chunk.items):
-                    line.show(f"{resource.name}: {len(items):,} …")
-        group = resource.path.removeprefix("/apis/").rpartition("/")[0]
-        api_version = "v1" if resource.path.startswith("/api/") else group
-        document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
-        return msgspec.json.encode(document)
+        return sent
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
         same = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
@@ -281,25 +267,16 @@ def _right(resource: Resource) -> str:
 
 # The namespace of ConfigMaps that may hold a configuration of kube-scheduler.
 NAMESPACE = "kube-system"
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-# Before 1.36 an API server has no MutatingAdmissionPolicy.
-_MARKERS = {
-    "MutatingWebhookConfiguration": f"{_ADMISSION}/mutatingwebhookconfigurations",
-    "MutatingAdmissionPolicy": f"{_ADMISSION}/mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": f"{_ADMISSION}/mutatingadmissionpolicybindings",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerObjects:
     """What a kube-scheduler depends on in a cluster, at the URL of the `server`.
 
-    `config_maps` is the JSON of all ConfigMaps of NAMESPACE. `marking` is what marks new pods, None
-    without the rights to list it. `policies` are the policy objects by `resource/key`, none without
-    the rights to list them.
+    `config_maps` is the JSON of all ConfigMaps of NAMESPACE. `policies` are the policy objects by
+    `resource/key`, none without the rights to list them.
     """
 
     server: str
     config_maps: str
-    marking: Marking | None
     policies: Mapping[str, bytes]

@@ -7,11 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Container, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
 
-from cli.command import Exit, Flag, add_flags
+from cli.command import Exit, add_flags, module_of
 from cli.render import print_error
 from cli.streams import OutputError, close_output, escaped_streams
 from cli.version import version
@@ -47,15 +45,6 @@ COMMANDS = {
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
-class CommandModule(Protocol):
-    """The interface of a module in `cli.commands`."""
-
-    EXAMPLES: str
-    ARGUMENTS: Sequence[Flag]
-
-    def run(self, args: argparse.Namespace) -> int: ...
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code. Raises SystemExit after `--help` and bad usage."""
     try:
@@ -63,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             with escaped_streams():
                 return _main(sys.argv[1:] if argv is None else argv)
         finally:
-            sys.stdout.flush()
+            if not sys.stdout.closed:
+                sys.stdout.flush()
     except BrokenPipeError:
         close_output()
         return Exit.OK
@@ -152,11 +142,6 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
             add_flags(sub, module.ARGUMENTS)
             sub.epilog = f"{module.EXAMPLES.replace('placet ', f'{name} ')}\n{_EPILOG}"
     return parser
-
-
-def module_of(command: str) -> CommandModule:
-    """The module of a command; only those that are asked for are imported."""
-    return cast("CommandModule", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
 def _configured(

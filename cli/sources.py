@@ -22,7 +22,15 @@ import msgspec
 from cli.command import CommandError
 from cli.render import put_problem
 from cli.streams import put_line
-from cli.world import Found, World, in_force, put_notes, read_data, sources_of, undeclared
+from cli.world import (
+    Found,
+    World,
+    in_force,
+    put_notes,
+    put_useless,
+    read_data,
+    sources_of,
+)
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
@@ -125,14 +133,9 @@ class AskedCluster:
         return {**read, **given}
 
     def data(self, sets: Iterable[EnforcedPolicies]) -> Mapping[str, DataText]:
-        """The rows of the tables of policies.
-
-        Raises CommandError, also if the flag names a table that no policy declares.
-        """
+        """The rows of the tables of policies. Raises CommandError."""
         tables = [table for each in sets for table in each.registry.tables.values()]
-        for name in read_data(self.args):
-            if (wrong := undeclared(name, {table.name for table in tables})) is not None:
-                raise wrong
+        read_data(self.args, {table.name for table in tables})
         return self.rows(tables)
 
     def policies(self, cluster: ClusterDocuments) -> Mapping[str, bytes]:
@@ -152,6 +155,9 @@ class AskedCluster:
         read = found.whole()
         policies = in_force(sources_of(paths), self.policies(read), load_schema())
         world = World.of(replace(read, data=self.data([policies])), policies)
+        put_useless(world)
+        if self.live is not None and policies.needs.workloads:
+            self.live.take_scales(world.cluster.pods)
         if self.live is None:
             put_notes(world.cluster, policies)
         else:

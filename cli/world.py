@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.command import CommandError, read_file
-from cli.render import Finding, put_findings
+from cli.render import put_findings, put_problem
 from cli.streams import put_line
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
 from engine.cache.informers import CONTROLLERS, Needs
-from engine.data.reading import FORMS
+from engine.data import FORMS
 from engine.enforced import EnforcedPolicies, enforced
 from engine.errors import BadObjectError, EngineError
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import NOBODY, Analyst, Asker, PodQuestion
 from engine.objects.request_pod import ObjectCodec
-from engine.offline import offline_engine
+from engine.offline import offline_engine, useless_data
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
-from grammar.messages.texts import counted
+from grammar.messages.texts import counted, escaped
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.loader import load
-from policies.validation import Validation, Validator
+from policies.validation import Validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Found:
     def lacking(self, needs: Needs) -> Sequence[str]:
         """The missing rights of policies with these needs, in the order of what is read."""
         optional = {"Namespace": needs.namespaces, "PodGroup": needs.workloads}
+        optional["ResourceQuota"] = needs.quotas
         optional |= dict.fromkeys(CONTROLLERS, needs.workloads)
         return [right for kind, right in self.lacks.items() if optional.get(kind, True)]
 
@@ -86,14 +87,18 @@ class ForbiddenError(CommandError):
         self.found = found
 
 
-def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
-    """The tables that the flag names. Raises CommandError."""
+def read_data(
+    args: argparse.Namespace, declared: Collection[str] | None = None
+) -> Mapping[str, DataText]:
+    """The tables that the flag names. Raises CommandError, also for one that is not declared."""
     found: dict[str, DataText] = {}
     for given in getattr(args, "data", None) or ():
         name, equals, file = given.partition("=")
         if not equals or not name or not file:
             hint = "write a name and a file, as in `--data load=load.csv`"
             raise CommandError(f"`{given}` names no table", hint)
+        if declared is not None and (wrong := undeclared(name, declared)) is not None:
+            raise wrong
         form = FORMS.get(Path(file).suffix)
         if form is None:
             hint = f"the name of the file ends with {listed(FORMS)}"
@@ -116,18 +121,12 @@ def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
 
     Prints the errors of invalid policies, and raises CommandError.
     """
-    validation, errors = validated(paths, schema)
-    if errors:
+    validation = Validator(schema).validate(sources_of(paths))
+    if errors := [each for each in validation.findings() if each[0].severity == "error"]:
         put_findings(errors)
         found = counted(len(errors), "error")
         raise CommandError(f"the policies have {found}", "fix them; `placet check` shows them too")
     return enforced(validation)
-
-
-def validated(paths: Sequence[Path], schema: Schema) -> tuple[Validation, Sequence[Finding]]:
-    """The checked policies of files and folders, and their errors. Raises CommandError."""
-    validation = Validator(schema).validate(sources_of(paths))
-    return validation, [each for each in validation.findings() if each[0].severity == "error"]
 
 
 def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
@@ -159,6 +158,12 @@ def stored_objects(objects: Mapping[str, bytes], schema: Schema) -> Mapping[str,
     return {name: check_stored(name, raw, schema) for name, raw in objects.items()}
 
 
+def put_useless(world: World) -> None:
+    """Warns of tables of data whose rows are of no use in a cluster. Raises UserError."""
+    for text in useless_data(world.policies.registry, world.cluster):
+        put_problem(escaped(f"warning: {text}"), "warning")
+
+
 def put_notes(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:
     """Says on standard error what a reader should know of a snapshot."""
     for note in cluster.notes(policies.needs):
@@ -185,10 +190,3 @@ def explained(
         except EngineError as error:
             hint = "fix the pod" if isinstance(error, BadObjectError) else ""
             raise CommandError(str(error), hint) from None
-
-
-def decided(found: PodExplanation) -> PodExplanation:
-    """The explanation. Raises CommandError if nothing is decided about the pod."""
-    if not found.is_decided:
-        raise CommandError(found.problem or "nothing is decided", "correct the policy")
-    return found

@@ -31,9 +31,38 @@ from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject
 from policies.manifest_text import report
 from policies.resource import VersionInForce
-from policies.validation import ActivePolicy, CheckedFile, InForce, Validation, identity, succeed
+from policies.validation import CheckedFile, Identity, Validation, identity
 
 _NO_OBJECTS: Mapping[str, StoredObject] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ActivePolicy:
+    """A policy in force. `stale` is true if its file has a newer, invalid version."""
+
+    checked: Checked
+    file: str
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The policies in force, in the order of their files.
+
+    `idle` are the addresses of policies that are not enforced, because they never had a valid
+    version.
+    """
+
+    active: tuple[ActivePolicy, ...] = ()
+    idle: tuple[str, ...] = ()
+
+    @property
+    def policies(self) -> tuple[Checked, ...]:
+        return tuple(policy.checked for policy in self.active)
+
+    @property
+    def stale(self) -> tuple[ActivePolicy, ...]:
+        return tuple(policy for policy in self.active if policy.stale)
 
 
 class PolicyNotInForce(msgspec.Struct, frozen=True):
@@ -189,6 +218,40 @@ def needs_of(policies: Iterable[Checked]) -> Needs:
     return needs(part.policy for checked in policies for part in (checked, *checked.uses))
 
 
+def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) -> InForce:
+    """The policies in force after a change of the files; `unread` are files without a text.
+
+    An invalid policy keeps its last valid version. So does every policy of a file that could not be
+    parsed as a whole, because the file may say anything about the policy. A policy that is in no
+    file any more is removed.
+    """
+    old = {identity(active.checked.policy): active for active in previous.active}
+    files = [file for file in now.files if not file.private]
+    written = {identity(p.policy) for f in files if f.whole for p in f.policies}
+    found: dict[Identity, ActivePolicy] = {}
+
+    def keep(file: str) -> None:
+        for key, active in old.items():
+            if active.file == file and key not in written:
+                found.setdefault(key, replace(active, stale=True))
+
+    for file in files:
+        name = file.source.name
+        if not file.whole:
+            keep(name)
+            continue
+        for checked in file.policies:
+            key = identity(checked.policy)
+            if not checked.broken:
+                found[key] = ActivePolicy(checked, name, stale=False)
+            elif key in old:
+                found.setdefault(key, replace(old[key], file=name, stale=True))
+    for name in unread:
+        keep(name)
+    idle = (p.policy.address for p in now.policies if identity(p.policy) not in found)
+    return InForce(tuple(found.values()), tuple(dict.fromkeys(idle)))
+
+
 def _with_remembered(in_force: InForce, stored: Mapping[str, StoredObject]) -> InForce:
     """Adds the last valid versions from statuses, of policies without a valid version here."""
     known = {identity(checked.policy) for checked in in_force.policies}
@@ -204,20 +267,24 @@ def _with_remembered(in_force: InForce, stored: Mapping[str, StoredObject]) -> I
 
 
 def _broken(found: EnforcedPolicies) -> Iterator[PolicyNotInForce]:
-    for file in found.validation.files:
-        if file.private:
-            continue
+    for file in (each for each in found.validation.files if not each.private):
         name, unread = file.source.name, _errors(file.unread)
         is_object = name in found.stored
         write = report if is_object else plain
-        broken = [(p.policy.address, p.policy.namespace, p.diagnostics) for p in file.policies]
+        broken = [
+            (p.policy.address, p.policy.namespace, [*_errors(p.diagnostics), *unread])
+            for p in file.policies
+        ]
+        errors, written = _errors(file.diagnostics), {identity(p.policy) for p in file.policies}
+        stale = (each.checked for each in found.in_force.active if unread and each.file == name)
+        known = {identity(c.policy): c.policy for c in (*stale, *file.refusing)}
+        broken += [(p.address, p.namespace, errors) for i, p in known.items() if i not in written]
         if unread and not broken:
             # Of an object that cannot be read, `resource/namespace/name` or `resource/name`.
             address = name.partition("/")[2] if is_object else name
-            scope = address.rpartition("/")[0] if is_object else ""
-            broken = [(address, scope, ())]
-        for address, namespace, diagnostics in broken:
-            if errors := [*_errors(diagnostics), *unread]:
+            broken = [(address, address.rpartition("/")[0] if is_object else "", unread)]
+        for address, namespace, errors in broken:
+            if errors:
                 line = write(errors[0], file.source).partition("\n")[0]
                 yield PolicyNotInForce(
                     address, found.instead_of(name, address), line, namespace or ""

@@ -14,6 +14,13 @@ import re
 _MARK = "placet: "
 # After the words of others, as in `binding rejected: placet: …`.
 _MARKED = re.compile(rf"(?:^|: ){_MARK}(.*)", re.DOTALL)
+# How they began before they had the mark: a condition stays until its pod is asked about again.
+_BEFORE = re.compile(
+    r"`[^`]+` is the leader |(?:the|cannot hold the) Lease|this replica (?:is taking|has just) "
+    r"|waiting (?:until ReplicaSet|for in-flight) |the (?:pod was not bound|decision took) "
+    r"|the request's time|policy \S+ (?:gives cards|holds gangs) at bind: |not synced: "
+    r"|no cluster view: |node not yet known$"
+)
 
 
 def own_text(words: str) -> str:
@@ -23,7 +30,9 @@ def own_text(words: str) -> str:
 
 def own_words(said: str) -> str:
     """What Placet itself says in a text of kube-scheduler; empty if it says nothing."""
-    return "" if (known := _MARKED.search(said)) is None else known[1]
+    if (known := _MARKED.search(said)) is not None:
+        return known[1]
+    return said if _BEFORE.match(said) else ""
 
 
 class EngineError(Exception):

@@ -56,11 +56,8 @@ class FairShares:
 # The most bytes that a server keeps of all namespaces, with what it makes of them: less than the
 # chart's limit leaves.
 MOST_OF_TENANTS = 160 << 20
-
-
-# The most bind calls that are held, and those of a namespace while no other one holds any.
+# The most bind calls that are held; a namespace alone has half of them.
 MOST_HELD = 1000
-MOST_HELD_OF_NAMESPACE = MOST_HELD // 2
 
 
 class ByteAccounts:
@@ -111,10 +108,12 @@ class FairQueue(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._own.values())
 
-    def put(self, owner: str, item: T) -> None:
+    def put(self, owner: str, item: T) -> T | None:
+        """Puts an item at the end of its owner's; gives the one that is lost for it."""
         self._own.setdefault(owner, deque()).append(item)
-        if len(self) > self._most:
-            self._take_of(max(self._own, key=lambda each: len(self._own[each])))
+        if len(self) <= self._most:
+            return None
+        return self._take_of(max(self._own, key=lambda each: len(self._own[each])))
 
     def take(self) -> T:
         """The next item, which leaves the queue. There has to be one."""

@@ -6,12 +6,12 @@ It decides as that of a server does, at the time of the copy. Nobody binds what 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.clauses.programs import compile_policy
 from engine.counting.node_groups import CallGroups, KnownGroups
-from engine.data.reading import DataError, rows_of_text
+from engine.data import DataError, rows_of_text
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import AfterDecision
 from engine.decision.registry import Registry
@@ -75,6 +75,14 @@ def tables_of(registry: Registry, data: Mapping[str, DataText], now: Timestamp) 
                 raise UserError(f"{given.file}: {error}", hint) from None
             found[digest] = Table(spec, rows)
     return found
+
+
+def useless_data(registry: Registry, cluster: ClusterCopy) -> Iterator[str]:
+    """A text about each table that has rows, but none that is of use. Raises UserError."""
+    nodes = cluster.snapshot().labels()
+    for digest, table in tables_of(registry, cluster.data, cluster.now).items():
+        if useless := table.use(nodes, registry.keys[digest])[0]:
+            yield f'`data "{table.spec.name}"` is useless: {useless}'
 
 
 def question_frame(

@@ -1,4 +1,4 @@
-"""Policy documents: loading, validation, the versions in force, and PlacementPolicy objects.
+"""Policy documents: loading, validation, and PlacementPolicy objects.
 
 Belongs here: finding and reading files, checking them, keeping the last valid version; the structs
 of PlacementPolicy objects, and their translation to policies.

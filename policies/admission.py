@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import msgspec
 
@@ -21,7 +20,7 @@ from grammar.tree.source import Source
 from policies import validation as uses
 from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, manifest_from, selecting
-from policies.resource import Manifest, Metadata
+from policies.resource import Manifest, Metadata, read_json
 from policies.sugar import policy_of
 from policies.validation import (
     CheckedFile,
@@ -31,8 +30,6 @@ from policies.validation import (
     of_objects,
     stopped_file,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ class _Head(msgspec.Struct):
 
 _MORE_ROOM = "delete policies or ConfigMaps of the namespace, or make them smaller"
 # The most bytes of what a refused object says besides its rules.
-_MOST_OF_HEAD = 4096
+_MOST_OF_HEAD, _MOST_OF_WORD = 4096, 32
 
 
 def refused(raw: bytes, why: str, *, with_last: bool) -> bytes:
@@ -137,23 +134,26 @@ def refused(raw: bytes, why: str, *, with_last: bool) -> bytes:
     head = msgspec.json.decode(raw, type=_Head)
     spec = {key: part for key, part in head.spec.items() if key not in ("rules", "parameters")}
     if sum(map(len, map(bytes, spec.values()))) > _MOST_OF_HEAD:
-        spec = {}
+        # Without its selectors it selects all that it may.
+        spec = {key: part for key, part in spec.items() if len(bytes(part)) <= _MOST_OF_WORD}
     head.spec, head.refused = {**spec, "rules": msgspec.Raw(b'""')}, why
     if not with_last:
         head.status.pop("inForce", None)
     return msgspec.json.encode(head)
 
 
-def refusal(raw: bytes) -> str:
-    """Why only the head of an object is kept; empty for one that is whole."""
-    head = _read(raw, _Head)
-    return head.refused if head is not None else ""
+def version_of(raw: bytes) -> object:
+    """A value that changes with the spec of an object, and not with its status."""
+    head = read_json(raw, _Head)
+    if head is None or not head.metadata.generation:
+        return raw
+    return head.metadata.uid, head.metadata.generation, head.refused
 
 
 def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
     """Checks the JSON of a stored object as `check_object` does."""
-    if why := refusal(raw):
-        return unchecked_object(name, raw, schema, why, _MORE_ROOM)
+    if (head := read_json(raw, _Head)) is not None and head.refused:
+        return unchecked_object(name, raw, schema, head.refused, _MORE_ROOM)
     checked = check_object(name, raw, schema, stored=True, has_hints=has_hints)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
@@ -175,7 +175,7 @@ def likeness(name: str, raw: bytes) -> object | None:
 
     None for an object without a namespace, and for one that cannot be read.
     """
-    written = _read(raw, _Written)
+    written = read_json(raw, _Written)
     if written is None or not written.metadata.namespace or written.refused:
         return None
     kind = name.partition("/")[0], written.apiVersion, written.kind
@@ -194,7 +194,7 @@ def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | Non
     rules = manifest.spec.rules or ""
     if "namespace" in rules or "configmap" in rules:
         return None
-    if (own := _read(raw, type(manifest))) is None:
+    if (own := read_json(raw, type(manifest))) is None:
         return None
     own = msgspec.structs.replace(own, spec=manifest.spec)
     policies = tuple(
@@ -220,32 +220,32 @@ def unchecked_object(
         case _:
             pass
     page = object_page(name, "")
-    manifest = manifest_from(value, page, stored=True).manifest
-    stopped = stopped_object(name, message, hint)
-    if manifest is None:
+    read = manifest_from(value, page, stored=True)
+    stopped = stopped_object(name, message, hint, schema, is_late=is_late)
+    if (manifest := read.manifest or read.selecting) is None:
         return stopped
     spec = manifest.spec
     mild = ("Audit",) if is_late else ("Audit", "BestEffort")
     is_mild = spec.failurePolicy == "Ignore" or spec.enforcementMode in mild
     refusing = () if is_mild else _policies(name, selecting(manifest), schema)
-    file = replace(stopped.checked.file, refusing=refusing)
-    return _with_remembered(name, CheckedObject(manifest, file, is_late), manifest, schema)
+    checked = CheckedObject(
+        read.manifest, replace(stopped.checked.file, refusing=refusing), is_late
+    )
+    if read.manifest is None:
+        return StoredObject(checked)
+    return _with_remembered(name, checked, read.manifest, schema)
 
 
-def unread_object(name: str, schema: Schema, message: str, hint: str) -> StoredObject:
-    """A stored object of which nothing is known yet: all pods that it may select wait."""
-    namespace, _, short = name.partition("/")[2].rpartition("/")
-    policy = Policy(short, (), namespace=namespace or None, cluster=not namespace)
-    file = stopped_object(name, message, hint).checked.file
-    refusing = (check_policy(policy, schema),)
-    return StoredObject(CheckedObject(None, replace(file, refusing=refusing), is_late=True))
-
-
-def stopped_object(name: str, message: str, hint: str) -> StoredObject:
-    """A stored object that is too large to be read."""
+def stopped_object(
+    name: str, message: str, hint: str, schema: Schema, *, is_late: bool = False
+) -> StoredObject:
+    """A stored object of which nothing is read: all pods that it may select wait."""
     page = object_page(name, "")
     file = stopped_file(page.source, message, hint, page.place(RULES))
-    return StoredObject(CheckedObject(None, file))
+    namespace, _, short = name.partition("/")[2].rpartition("/")
+    policy = Policy(short, (), namespace=namespace or None, cluster=not namespace)
+    file = replace(file, refusing=(check_policy(policy, schema),))
+    return StoredObject(CheckedObject(None, file, is_late))
 
 
 def _with_remembered(
@@ -278,7 +278,7 @@ def check_new(name: str, raw: bytes, old: bytes, schema: Schema) -> CheckedFile 
     # An invalid stored object can still get a label or lose a finalizer.
     if old and not changes_spec(raw, old):
         return None
-    stored = bool(old) and _part(raw, "weight") == _part(old, "weight")
+    stored = bool(old) and (_spec(raw) or {}).get("weight") == (_spec(old) or {}).get("weight")
     return check_object(name, raw, schema, stored=stored).file
 
 
@@ -353,18 +353,6 @@ def _about_name(file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
             yield Diagnostic("P0205", "warning", message, policy.name_span, hint=hint)
 
 
-def _part(raw: bytes, field: str) -> object:
-    return (_spec(raw) or {}).get(field)
-
-
 def _spec(raw: bytes) -> Mapping[str, object] | None:
-    spec = (_read(raw, dict) or {}).get("spec")
+    spec = (read_json(raw, dict) or {}).get("spec")
     return spec if isinstance(spec, dict) else None
-
-
-def _read(raw: bytes, kind: type[T]) -> T | None:
-    """The JSON of an object as this kind; None for what is no such JSON."""
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None

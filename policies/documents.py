@@ -56,6 +56,12 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+# Go takes a number without a point for one, such as `1e3`.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+\Z", re.ASCII),
+    list("-+.0123456789"),
+)
 
 
 def as_json(data: bytes, *, is_yaml: bool) -> Iterator[bytes]:
@@ -128,16 +134,14 @@ def join(path: str, key: object) -> str:
     return f"{path}.{key}" if path else str(key)
 
 
-def read(text: str) -> list[Document]:
-    """The documents of a YAML or JSON text with the positions of their fields.
+def read(text: str) -> Iterator[Document]:
+    """The documents of a YAML or JSON text with the positions of their fields, one by one.
 
     Raises DocumentError.
     """
-    found: list[Document] = []
     with _errors():
         for loader, node in _nodes(text):
-            found.append(_Builder(loader).document(node))
-    return found
+            yield _Builder(loader).document(node)
 
 
 def _nodes(text: str | bytes) -> Iterator[tuple[_Loader, yaml.Node]]:
@@ -184,25 +188,28 @@ def documents(source: Source) -> list[Document]:
     Raises DocumentError. JSON is YAML but for tabs and surrogates, so its positions come from YAML.
     """
     if not source.name.endswith(".json"):
-        found = read(source.text)
+        found = [*read(source.text)]
     else:
-        found = read(_SURROGATE.sub(r"\\u0020", source.text.replace("\t", " ")))
+        found = [*read(_SURROGATE.sub(r"\\u0020", source.text.replace("\t", " ")))]
         with _errors():
             found = [replace(d, value=msgspec.json.decode(source.text)) for d in found[:1]]
     return [item for document in found for item in _items(document)]
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The objects of a List, which `kubectl get -o yaml` writes of several objects."""
+    """The objects of a List, which `kubectl get -o yaml` writes, or of a list of one kind."""
     match document.value:
-        case {"kind": "List", "items": [*items]}:
+        case {"kind": str(kind), "items": [*items], **rest} if kind.endswith("List"):
+            # In the answer of an API server items have no kind.
+            whole = {"apiVersion": rest.get("apiVersion"), "kind": kind[: -len("List")]}
             repeated: dict[str, list[str]] = {}
             for path in document.repeated:
                 repeated.setdefault(path[: path.find("]") + 1], []).append(path)
             for number, item in enumerate(items):
                 root = f"items[{number}]"
                 twice = tuple(repeated.get(root, ()))
-                yield replace(document, value=item, root=root, repeated=twice)
+                value = {**whole, **item} if kind != "List" and isinstance(item, dict) else item
+                yield replace(document, value=value, root=root, repeated=twice)
         case _:
             yield document
 

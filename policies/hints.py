@@ -4,7 +4,8 @@ Whoever checks a text without a mistake does not come here. A hint is an edit of
 that a whole item means, or the names of recipes that its words find.
 
 An edit is tried on the text, which is checked again, without hints. Fewer errors must be left, or
-the next one must stand further behind. A hint that does not lead on is a guess, and is not shown.
+the next one must stand further behind. A hint that does not lead on is a guess, and is not shown;
+nor is one that loses a text or a field that was written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, Helper, helped, tried
 from grammar.mistakes import syntax_mistakes
-from grammar.mistakes.names import of_clause
 from grammar.mistakes.readings import clause_of
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.parser import Lexemes, starts
@@ -33,10 +33,19 @@ T = TypeVar("T")
 Look = Callable[[Source], Iterable[Diagnostic]]
 # The most characters that are checked for the hints of one text: some seconds.
 _MOST_CHARACTERS = 120_000
-_HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies, of_clause)
+_HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies)
 # Words that are no expression.
 _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
 _ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight", "group", "count"}
+
+
+# The texts of an item, but for keys of objects, and the last field of each read of one.
+_WRITTEN = re.compile(
+    r'"([\w./-]+)"(?!\s*:)|\'([\w./-]+)\'(?!\s*:)'
+    r"|\b(?:node|pod|peer|victim|namespaceObject|data)(?:\.\??\w+)*\.\??(\w+)\b(?!\s*\()"
+)
+# What other languages say by texts, and this one by words.
+_SAID = frozenset("true false undefined regexp distinct_hosts hostname unique pod".split())
 
 
 # A text beyond the limits of the language is not read, and no item of it is looked for.
@@ -174,6 +183,19 @@ def _without_edit(found: Diagnostic) -> Diagnostic:
     return replace(found, hint=found.hint if names_one else found.other_hint, fix=None, remedy=None)
 
 
+def _keeps(written: str, made: str, *, fields: bool) -> bool:
+    """Whether the texts, and the `fields` that are read, stand in what takes their place.
+
+    A label is known by the last part of its key: `topology.kubernetes.io/zone` is `node.zone`.
+    """
+    for text, other, name in _WRITTEN.findall(written):
+        word = (text or other or name * fields).lower().rpartition("/")[2]
+        is_said = not word or (not name and (word in _SAID or word[0].isdigit()))
+        if not is_said and not re.search(rf"(?<![a-z_]){re.escape(word)}(?!\w)", made.lower()):
+            return False
+    return True
+
+
 @dataclass
 class HintTrial:
     """The trials of one text; `left` is how many characters may be checked.
@@ -200,9 +222,11 @@ class HintTrial:
 
     def mends(self, edit: Fix, found: Diagnostic, *, whole: bool = False) -> bool:
         """Whether an edit leaves fewer errors, or only errors behind it, but not as a `whole`."""
-        if self.left < 0:
+        text, is_open = self.source.text, found.is_of_parser or found.code == "P0105"
+        loses = not _keeps(self.source.slice(edit.span), edit.text, fields=is_open)
+        # A certain edit is about the wrong text itself, as about a similar name.
+        if self.left < 0 or (loses and found.severity == "error" and edit != found.fix):
             return False
-        text = self.source.text
         first, last = min(edit.span.start, found.span.start), max(edit.span.end, found.span.end)
         begins = self._begins
         begin = max((s for s in begins if s <= first), default=0)

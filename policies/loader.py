@@ -128,8 +128,7 @@ _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
 class UnreadFile:
     """An unread file: a path that gave no text, with a message and a hint.
 
-    `unread` is true if the path exists but cannot be read, `is_gone` if nothing is there, and
-    `is_late` if the system could not read it now, which says nothing about the file.
+    `unread` is true if the path exists but cannot be read, `is_gone` if nothing is there.
     """
 
     path: str
@@ -137,7 +136,6 @@ class UnreadFile:
     hint: str
     unread: bool = True
     is_gone: bool = False
-    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +213,7 @@ def is_test_file(name: str) -> bool:
 def read_source(
     file: Path, visit: Visit = trusted, *, is_trusted: bool = False
 ) -> Source | UnreadFile | None:
-    """The text of a file, which must be UTF-8; None for a large file without any manifest of ours.
+    """The text of a file, which must be UTF-8; None for one that has no manifest of ours.
 
     A pipe, and more manifests than a server takes, are read of a file that `is_trusted`.
     """
@@ -226,7 +224,15 @@ def read_source(
             most = MOST_OF_MANIFESTS
         elif file.stat().st_size > most == MOST_OF_DOCUMENT and not _names(file, f"{GROUP}/"):
             return None
-        return _decoded(file, contents(file, most, takes_pipes=is_trusted))
+        data = contents(file, most, takes_pipes=is_trusted)
+        try:
+            return Source(str(file), data.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            # In UTF-16 each sign of the group has a zero beside it.
+            if is_manifest(file.name) and f"{GROUP}/".encode() not in data.replace(b"\0", b""):
+                return None
+            message = f"`{file}` is not UTF-8 text at byte {error.start}"
+            return UnreadFile(str(file), message, "save it as UTF-8")
     except FileNotFoundError:
         if file.is_symlink():
             return _dangling(file)
@@ -234,14 +240,6 @@ def read_source(
         return UnreadFile(str(file), message, "check the path", unread=False, is_gone=True)
     except OSError as error:
         return _unreadable(file, error)
-
-
-def _decoded(file: Path, data: bytes) -> Source | UnreadFile:
-    try:
-        return Source(str(file), data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        message = f"`{file}` is not UTF-8 text at byte {error.start}"
-        return UnreadFile(str(file), message, "save it as UTF-8")
 
 
 def _names(file: Path, text: str) -> bool:
@@ -345,14 +343,9 @@ _HINTS = {
 }
 
 
-# The errors of a system that is slow, or short of something.
-_LATE = frozenset({errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
-
-
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
     hint = _HINTS.get(error.errno or 0) or os_hint(error, "check the path")
-    message = f"cannot read `{path}`: {os_reason(error)}"
-    return UnreadFile(str(path), message, hint, is_late=error.errno in _LATE)
+    return UnreadFile(str(path), f"cannot read `{path}`: {os_reason(error)}", hint)
 
 
 def _dangling(link: Path) -> UnreadFile:

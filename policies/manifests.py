@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.inspect import (
@@ -25,7 +25,7 @@ from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic, nearest
 from grammar.tree.policy import File, Policy
 from grammar.tree.source import Source, Span
-from grammar.values.named_formats import is_subdomain
+from grammar.values.object_names import is_subdomain
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
 from policies.manifest_text import GROUP, ManifestText
 from policies.resource import (
@@ -210,7 +210,7 @@ _MOST = 2**31 - 1
 class ManifestReading:
     """A manifest, or None if no policy can be made of it, and its diagnostics.
 
-    `selecting` is what is left of a manifest with errors whose selectors have none.
+    `selecting` is what is left of a manifest with errors: its selectors, and how strict it is.
     """
 
     manifest: Manifest | None
@@ -244,17 +244,30 @@ def manifest_from(value: object, page: ManifestText, *, stored: bool = False) ->
         )
     manifest = decoded(value, KINDS[value["kind"]], page)
     if isinstance(manifest, Diagnostic):
-        return ManifestReading(None, (manifest,))
+        return ManifestReading(None, (manifest,), _left(value, page))
     found = (
+        *_metadata(manifest, page),
         *_about_pods(manifest, page),
         *_weight(manifest.spec.weight, page, lenient=stored or version == ALPHA),
         *_spec(manifest.spec, page),
     )
-    broken = any(d.severity == "error" for d in found)
-    if not broken:
+    if all(d.severity != "error" for d in found):
         return ManifestReading(manifest, found)
-    knows_pods = not any(_about_pods(manifest, page))
-    return ManifestReading(None, found, selecting(manifest) if knows_pods else None)
+    return ManifestReading(None, found, _left(value, page))
+
+
+def _left(value: dict[str, Any], page: ManifestText) -> Manifest | None:
+    """What is left of a manifest with errors: where its selectors have some, it has none."""
+    given, strictness = value.get("spec"), ("enforcementMode", "failurePolicy")
+    head = {key: value.get(key) for key in ("apiVersion", "kind", "metadata")}
+    for kept in ((*strictness, "podSelector", "namespaceSelector"), strictness):
+        spec = {key: given[key] for key in kept if key in given} if isinstance(given, dict) else {}
+        left = decoded({**head, "spec": spec}, KINDS[value["kind"]], page)
+        if isinstance(left, Diagnostic) or any(_metadata(left, page)):
+            continue
+        if kept is strictness or not any(_about_pods(left, page)):
+            return left
+    return None
 
 
 def selecting(manifest: Manifest) -> Manifest:
@@ -268,7 +281,6 @@ def selecting(manifest: Manifest) -> Manifest:
 def _about_pods(manifest: Manifest, page: ManifestText) -> Iterator[Diagnostic]:
     """The errors in what says which pods a manifest selects."""
     spec = manifest.spec
-    yield from _metadata(manifest, page)
     if spec.podSelector is None:
         yield page.error("spec.podSelector", "is missing", "`{}` selects every pod")
     yield from _selector(spec.podSelector, "spec.podSelector", page)
@@ -445,6 +457,8 @@ def _kind_of_text(source: Source) -> str | None:
     """The hint for a text that is no YAML, or no object."""
     if _OF_LANGUAGE.search(source.text) is not None:
         return "give the file the ending `.policy`: this is the language, and not a manifest"
+    if re.search(r"(?m)^\s*\{\{", source.text):
+        return "render the template first: `helm template CHART | placet check -`"
     if re.search(r"(?m)^ *\t", source.text):
         return "write blanks in place of the tab"
     if any(sign.search(source.text) is not None for sign in (_RULES_IN_LINE, _CLAUSE)):
@@ -453,8 +467,8 @@ def _kind_of_text(source: Source) -> str | None:
 
 
 def _not_a_policy(value: object, page: ManifestText, hint: str | None) -> Diagnostic:
-    kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
-    what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
+    known = value if isinstance(value, dict) else {}
+    what = f"`{known['kind']}` of `{known.get('apiVersion', '')}`" if "kind" in known else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
     hint = hint or f"a policy is a {kinds} of `{GROUP}`"
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)

@@ -8,8 +8,9 @@ cost too much.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from grammar.syntax.parser import MAX_BYTES
@@ -37,6 +38,14 @@ _Parameters = Annotated[
     Meta(max_length=64),
 ]
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+def read_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
+    """The value of a JSON, None for what is no JSON of this kind, and for null."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -186,7 +195,6 @@ class PolicyStatus(Base, frozen=True):
     violations: _Count | None = None
     driftedPods: _Count | None = None
     ungatedPods: _Count | None = None
-    earlyPods: _Count | None = None
     outdatedPods: _Count | None = None
     waitingGangs: _Count | None = None
     gatheringGangs: _Count | None = None

@@ -108,7 +108,7 @@ _TURNED = {"Exactly": "exactly", "AtMost": "at least", "AtLeast": "at most"}
 _FIELDS = {
     "weight": "spec.weight",
     "mode": "spec.enforcementMode",
-    "failure": "spec.failurePolicy",
+    "missing": "spec.failurePolicy",
     "portable": "spec.portable",
     "repair": "spec.repair",
     "for": "spec.podSelector",
@@ -189,7 +189,8 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     mode = "audit" if spec.enforcementMode == "Audit" else "enforce"
     yield ("spec.weight", f"weight {spec.weight}")
     yield ("spec.enforcementMode", f"mode {mode}")
-    yield ("spec.failurePolicy", f"failure {spec.failurePolicy.lower()}")
+    if spec.failurePolicy == "Ignore":
+        yield ("spec.failurePolicy", "missing pass")
     if spec.portable:
         yield ("spec.portable", "portable")
     if (repair := spec.repair) is not None:

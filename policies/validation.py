@@ -1,9 +1,9 @@
-"""Validation: texts to checked policies, `use` between policies, and the versions in force."""
+"""Validation: texts to checked policies, and `use` between policies."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -19,9 +19,9 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.pods import gangs_of, has_mutual_limit, together, unknown_of_selector
 from grammar.syntax.formatter import print_data
-from grammar.syntax.parser import Lexemes, parse_file
+from grammar.syntax.parser import DECLARING, Lexemes, parse_file
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.policy import Argument, Data, Def, File, FromConfigMap, Let, Policy, Test, Use
+from grammar.tree.policy import Argument, Data, File, FromConfigMap, Policy, Test, Use
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
@@ -37,7 +37,7 @@ MOST_USED = 100
 _MOST_USE_ERRORS = 10
 # The warnings about a constant, which a `use` may have given: a resource, a percentage, a word.
 _ABOUT_CONSTANTS = frozenset(
-    "P0331 P0332 P0333 P0337 P0339 P0343 P0344 P0345 P0346 P0347 P0348 P0353".split()
+    "P0331 P0332 P0333 P0337 P0339 P0343 P0344 P0345 P0346 P0347 P0348".split()
 )
 
 
@@ -253,12 +253,12 @@ def _key(name: str, user: Policy, names: Mapping[str, Checked]) -> str:
 # Whether it is a cluster policy, its namespace, and its name; unique for each policy.
 Identity = tuple[bool, str | None, str]
 
-# A name, a function.
-_UNKNOWN = frozenset({"P0101", "P0103"})
+# A name, a function, cards, data, a group.
+_UNKNOWN = frozenset({"P0101", "P0103", "P0132", "P0137", "P0138"})
 _SELECTS_EVERYTHING = "P0206"
 _NOWHERE = Span(0, 0)
 # What the default of a parameter makes always true, or always kept, another value may not.
-_BY_DEFAULT = frozenset({"P0302", "P0310", "P0311", "P0348", "P0353"})
+_BY_DEFAULT = frozenset({"P0302", "P0310", "P0311", "P0348"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +275,8 @@ class CheckedFile:
     others: int = 0
     # What is left of policies with errors that could reject nodes: the selectors of their pods.
     refusing: tuple[Checked, ...] = ()
+    # False if it may have a policy of which nobody knows the pods.
+    knows_pods: bool = True
 
     @property
     def private(self) -> bool:
@@ -322,8 +324,8 @@ class Validator:
         # policy is kept too, so that no other one gets its id.
         self._filled: dict[object, tuple[Checked, Checked]] = {}
         self._before: dict[object, tuple[Checked, Checked]] = {}
-        # The policies that use others without an error, by the id of the policy.
-        self._resolved: dict[int, _Resolved] = {}
+        # The policies that use others, before and after, by the id of the first, which is kept too.
+        self._resolved: dict[int, tuple[Checked, Checked]] = {}
 
     def validate(
         self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
@@ -347,14 +349,15 @@ class Validator:
         def resolved(checked: Checked) -> Checked:
             if not uses_others(checked.policy):
                 return checked
-            known = before.get(id(checked))
-            if known is None or not known.holds(names):
-                seen = _SeenNames(names)
-                known = _Resolved(checked, seen.found, resolve(checked, seen, self._fill))
-            # An error may name any other policy.
-            if not known.result.broken:
-                self._resolved[id(checked)] = known
-            return known.result
+            found = resolve(checked, names, self._fill)
+            _, last = before.get(id(checked), (checked, found))
+            # Of the same policies it is the same one again, which keeps its programs.
+            if found.diagnostics == last.diagnostics and [*map(id, found.uses)] == [
+                *map(id, last.uses)
+            ]:
+                found = last
+            self._resolved[id(checked)] = checked, found
+            return found
 
         return tuple(_with_resolved(f, tuple(map(resolved, f.policies))) for f in files)
 
@@ -368,52 +371,13 @@ class Validator:
         return known[1]
 
 
-class _SeenNames(Mapping[str, Checked]):
-    """The names that `use` can name; `found` keeps those that were asked for."""
-
-    def __init__(self, names: Mapping[str, Checked]) -> None:
-        self._names = names
-        self.found: dict[str, Checked | None] = {}
-
-    def __getitem__(self, name: str) -> Checked:
-        found = self.found[name] = self._names.get(name)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-@dataclass(frozen=True, slots=True)
-class _Resolved:
-    """A resolved policy, and the policies by name that it was made of."""
-
-    checked: Checked
-    names: Mapping[str, Checked | None]
-    result: Checked
-
-    def holds(self, names: Mapping[str, Checked]) -> bool:
-        """Whether the names still stand for the same policies."""
-        return all(names.get(name) is known for name, known in self.names.items())
-
-
 def _with_resolved(file: CheckedFile, policies: tuple[Checked, ...]) -> CheckedFile:
     """The file with resolved policies, of which others than before may be broken."""
-    pairs = zip(file.policies, policies, strict=True)
-    broken = (each for before, each in pairs if each.broken and not before.broken)
-    refusing = tuple(found for each in broken if (found := refusal(each)) is not None)
-    resolved = _with_policies(file, policies)
-    return replace(resolved, refusing=(*file.refusing, *refusing)) if refusing else resolved
-
-
-def _with_policies(file: CheckedFile, policies: tuple[Checked, ...]) -> CheckedFile:
-    """The file with these policies: itself if it has them already."""
-    is_same = all(one is other for one, other in zip(policies, file.policies, strict=True))
-    return file if is_same else replace(file, policies=policies)
+    pairs = [*zip(file.policies, policies, strict=True)]
+    if all(before is each for before, each in pairs):
+        return file
+    broken = [each for before, each in pairs if each.broken and not before.broken]
+    return _waited_for(replace(file, policies=policies), broken)
 
 
 def identity(policy: Policy) -> Identity:
@@ -455,25 +419,41 @@ def check_source(
 def stopped_file(source: Source, message: str, hint: str, span: Span = _NOWHERE) -> CheckedFile:
     """A file of which nothing could be read in time."""
     stopped = Diagnostic("P0504", "error", message, span, hint=hint)
-    return CheckedFile(source, False, (), (), (stopped,))
+    return CheckedFile(source, False, (), (), (stopped,), knows_pods=False)
+
+
+def unchecked_file(source: Source, schema: Schema, message: str, hint: str) -> CheckedFile:
+    """A file whose check was stopped: the pods of its policies wait, as with errors."""
+    file, found, _ = _parsed(source)
+    bare = (check_policy(replace(p, items=(), values=()), schema) for p in file.policies)
+    pairs = zip(bare, file.policies, strict=True)
+    policies = [replace(each, template=policy, partial=True) for each, policy in pairs]
+    stopped = replace(stopped_file(source, message, hint), tests=file.tests, knows_pods=True)
+    return replace(_waited_for(stopped, policies, found), tests=())
+
+
+def _parsed(source: Source) -> tuple[File, list[Diagnostic], int]:
+    if not is_manifest(source.name):
+        return *parse_file(source), 0
+    # Importing YAML takes as long as checking most files.
+    from policies.manifests import parse_manifests  # noqa: PLC0415
+
+    return parse_manifests(source)
 
 
 def _check(
     source: Source, schema: Schema, cost_limit: int, *, by_rules: bool = True
 ) -> CheckedFile:
     """The checked file, with hints only while somebody looks for them."""
+    parsed, found, others = _parsed(source)
+    file = checked_file(source, parsed, found, schema, cost_limit, by_rules=by_rules)
     if not is_manifest(source.name):
-        read, wrong = parse_file(source)
-        return checked_file(source, read, wrong, schema, cost_limit, by_rules=by_rules)
-    # Importing YAML takes as long as checking most files.
-    from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
-
-    parsed, found, others = parse_manifests(source)
-    checked = checked_file(source, parsed, found, schema, cost_limit, by_rules=by_rules)
-    file = of_objects(checked)
-    file = replace(file, others=others)
+        return file
+    file = replace(of_objects(file), others=others)
     if not any(d.fix is not None for d in file.diagnostics):
         return file
+    from policies.manifests import mendable  # noqa: PLC0415
+
     spans = mendable(source)
     policies = (replace(p, diagnostics=_mended_in(p.diagnostics, spans)) for p in file.policies)
     return replace(file, policies=tuple(policies), unread=_mended_in(file.unread, spans))
@@ -497,10 +477,25 @@ def checked_file(
     elif by_rules:
         policies = (_further(policy, cost_limit) for policy in policies)
     checked = tuple(policies)
-    errors = [d.span for d in found if d.severity == "error"]
-    left = (refusal(p, _unparsed(p, source, errors, len(checked))) for p in checked if p.broken)
-    refusing = tuple(each for each in left if each is not None)
-    return CheckedFile(source, whole, checked, file.tests, tuple(found), refusing=refusing)
+    made = CheckedFile(source, whole, checked, file.tests, tuple(found))
+    return _waited_for(made, checked, found)
+
+
+def _waited_for(
+    file: CheckedFile, policies: Sequence[Checked], found: Sequence[Diagnostic] = ()
+) -> CheckedFile:
+    """The file with what keeps the pods of these policies waiting, of which some are broken.
+
+    `found` are the parser's diagnostics; an error outside of them may have been a policy.
+    """
+    source, errors = file.source, [d.span for d in found if d.severity == "error"]
+    left = (refusal(p, _unparsed(p, source, errors, len(policies))) for p in policies if p.broken)
+    waited = [each for each in left if each is not None]
+    known = tuple(each for each in waited if not each.partial)
+    read = [*(each.policy.span for each in policies), *(test.span for test in file.tests)]
+    knows = all(any(span.holds(error) for span in read) for error in errors)
+    knows = file.knows_pods and knows and len(known) == len(waited)
+    return replace(file, refusing=(*file.refusing, *known), knows_pods=knows)
 
 
 def _unparsed(
@@ -584,12 +579,12 @@ def _in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
 def _without_echoes(checked: Checked, source: Source) -> Checked:
     """The policy as partial, without the errors that only follow from what was not parsed."""
     words = [item.text for item in Lexemes(source.slice(checked.policy.span)).items]
-    read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
-    lost = {name for word, name in pairwise(words) if word in ("let", "def")} - read
+    declared = {name.strip("\"'") for word, name in pairwise(words) if word in DECLARING}
+    lost = declared - {getattr(item, "name", "") for item in checked.policy.items}
 
     def is_echo(diagnostic: Diagnostic) -> bool:
         if diagnostic.code in _UNKNOWN:
-            return source.slice(diagnostic.span).partition("(")[0] in lost
+            return source.slice(diagnostic.span).partition("(")[0].strip("\"'") in lost
         return diagnostic.code == _SELECTS_EVERYTHING and "for" in words
 
     found = tuple(d for d in checked.diagnostics if not is_echo(d))
@@ -611,7 +606,7 @@ def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:
             scope = file.source.name if file.private else ""
             there = first.setdefault((scope, identity(policy)), here)
             policies.append(checked if there == here else _second(checked, there))
-        yield _with_policies(file, tuple(policies))
+        yield _with_resolved(file, tuple(policies))
 
 
 def _second(checked: Checked, there: str) -> Checked:
@@ -620,69 +615,3 @@ def _second(checked: Checked, there: str) -> Checked:
     error = catalogue.duplicate_name(kind, policy.address, policy.name_span)
     error = replace(error, notes=(f"the first one is at {there}",))
     return replace(checked, diagnostics=(*checked.diagnostics, error))
-
-
-# ---- versions in force: the newest valid version of each policy
-
-
-@dataclass(frozen=True, slots=True)
-class ActivePolicy:
-    """A policy in force. `stale` is true if its file has a newer, invalid version."""
-
-    checked: Checked
-    file: str
-    stale: bool
-
-
-@dataclass(frozen=True, slots=True)
-class InForce:
-    """The policies in force, in the order of their files.
-
-    `idle` are the addresses of policies that are not enforced, because they never had a valid
-    version.
-    """
-
-    active: tuple[ActivePolicy, ...] = ()
-    idle: tuple[str, ...] = ()
-
-    @property
-    def policies(self) -> tuple[Checked, ...]:
-        return tuple(policy.checked for policy in self.active)
-
-    @property
-    def stale(self) -> tuple[ActivePolicy, ...]:
-        return tuple(policy for policy in self.active if policy.stale)
-
-
-def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) -> InForce:
-    """The policies in force after a change of the files; `unread` are files without a text.
-
-    An invalid policy keeps its last valid version. So does every policy of a file that could not be
-    parsed as a whole, because the file may say anything about the policy. A policy that is in no
-    file any more is removed.
-    """
-    old = {identity(active.checked.policy): active for active in previous.active}
-    files = [file for file in now.files if not file.private]
-    written = {identity(p.policy) for f in files if f.whole for p in f.policies}
-    found: dict[Identity, ActivePolicy] = {}
-
-    def keep(file: str) -> None:
-        for key, active in old.items():
-            if active.file == file and key not in written:
-                found.setdefault(key, replace(active, stale=True))
-
-    for file in files:
-        name = file.source.name
-        if not file.whole:
-            keep(name)
-            continue
-        for checked in file.policies:
-            key = identity(checked.policy)
-            if not checked.broken:
-                found[key] = ActivePolicy(checked, name, stale=False)
-            elif key in old:
-                found.setdefault(key, replace(old[key], file=name, stale=True))
-    for name in unread:
-        keep(name)
-    idle = (p.policy.address for p in now.policies if identity(p.policy) not in found)
-    return InForce(tuple(found.values()), tuple(dict.fromkeys(idle)))

@@ -11,7 +11,7 @@ from typing import TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from server.admission.webhooks import AdmissionWebhooks, WebhookParts
+from server.admission.webhooks import WEBHOOK_VERBS, AdmissionWebhooks, WebhookParts
 from server.call import LimitedLog
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
@@ -30,8 +30,7 @@ Value = TypeVar("Value")
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
-VALIDATE = "/admission/validate"
-PODS, GATE = "/admission/pods", "/admission/gate"
+VALIDATE, PODS, GATE = (f"/admission/{verb}" for verb in WEBHOOK_VERBS)
 
 # A server with a client CA still serves these paths without a client certificate: probes have none,
 # and an API server has one only if it is configured for each webhook. A webhook's answer is about
@@ -71,7 +70,7 @@ def create_app(parts: AppParts) -> web.Application:
     """The application of one server; `app[WEBHOOKS]` has only its webhooks, if it has any."""
     settings, metrics, limited = parts.settings, parts.metrics, LimitedLog(parts.log)
     budget = ByteBudget(settings.bytes_of_bodies)
-    metrics.hold(lambda: budget.held)
+    metrics.read(lambda: [("placet_bodies_held_bytes", (), budget.held)])
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
     recorder = CallRecorder(metrics, parts.log, limited, parts.shutdown, parts.warnings, bodies)
@@ -82,10 +81,8 @@ def create_app(parts: AppParts) -> web.Application:
     answers = {name: (name, partial(answerer.answer, verb)) for name, verb in every}
     verbs: dict[str, tuple[str, VerbHandler]] = dict(_by_path(answers))
     if parts.webhooks is not None:
-        webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
-        verbs[VALIDATE] = ("validate", webhooks.validate)
-        verbs[PODS] = ("pods", webhooks.pods)
-        verbs[GATE] = ("gate", webhooks.gate)
+        handlers = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies).handlers
+        verbs |= dict(zip((VALIDATE, PODS, GATE), handlers.items(), strict=True))
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
     guards: list[Middleware] = []
     # These calls pass no middleware.

@@ -106,16 +106,16 @@ class LogEntry:
     fields: Mapping[str, Value]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", {k: _shortened(v) for k, v in self.fields.items()})
+        fields = {
+            key: cut(value, _MOST_CHARACTERS) if isinstance(value, str) else value
+            for key, value in self.fields.items()
+        }
+        object.__setattr__(self, "fields", fields)
 
     def __str__(self) -> str:
         # INVARIANT: quoted as JSON. Names come from requests and must not start a new log line.
         pairs = (f"{key}={json.dumps(value)}" for key, value in self.fields.items())
         return " ".join((self.message, *pairs))
-
-
-def _shortened(value: Value) -> Value:
-    return cut(value, _MOST_CHARACTERS) if isinstance(value, str) else value
 
 
 def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> LogEntry:

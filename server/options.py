@@ -61,10 +61,11 @@ class Options(Settings):
     policy_first: frozenset[str] = frozenset()
     # The certificate that Placet keeps in the cluster; `tls` names its file.
     self_signed: SelfSigned | None = None
-    # The folder of files that policies read, and the CA and the token of Prometheus servers.
+    # The folder of files that policies read; CA, token and headers of Prometheus servers.
     data_folder: Path | None = None
     data_ca: Path | None = None
     data_token: Path | None = None
+    data_headers: Path | None = None
     # None for no view.
     view_port: int | None = None
     # The file in which the numbers of the page survive a restart.

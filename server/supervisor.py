@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,7 @@ from grammar.messages.texts import MOST_SHOWN, shown
 from server.answers import TaskStatus
 from server.http.health import Readiness, ReadinessCheck
 from server.http.sockets import Shutdown
+from server.metrics.families import Sample
 from server.metrics.metrics import Metrics
 
 # A task that has run for so many seconds since its last failure counts as running again.
@@ -100,10 +101,11 @@ class Supervisor:
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a check for each task, which fails from a failure until the task runs on."""
+        now = self.clock()
         return [
             ReadinessCheck(
                 f"task/{each.name}",
-                "" if self._is_steady(each) else each.failure,
+                each.failure if each.began is None or now - each.began < STEADY_SECONDS else "",
                 is_warning=not each.is_vital,
             )
             for each in self._running.values()
@@ -115,10 +117,6 @@ class Supervisor:
             each.name: TaskStatus(each.began is not None, each.restarts, each.failure)
             for each in self._running.values()
         }
-
-    def _is_steady(self, background: _Task) -> bool:
-        began = background.began
-        return began is not None and self.clock() - began >= STEADY_SECONDS
 
     async def _run(self, background: _Task) -> None:
         while True:
@@ -202,6 +200,10 @@ class ApiFailures:
         """The text of each kind of work that fails now."""
         return {name: work.failure for name, work in self._known.items() if work.failure}
 
+    def samples(self) -> Iterator[Sample]:
+        for work, cause in self.failing.items():
+            yield "placet_api_failing", [work, cause], 1.0
+
     def checks(self) -> Sequence[ReadinessCheck]:
         """What fails, for `/readyz`: none of it alone makes answers wrong."""
         return [ReadinessCheck("api", text, is_warning=True) for text in self.failing.values()]
@@ -252,7 +254,7 @@ class Background:
         self.failures = ApiFailures(log)
         self.report = self.failures.report
         self.supervisor = Supervisor(log, partial(metrics.count, "placet_task_restarts_total"))
-        metrics.api_failing(lambda: self.failures.failing)
+        metrics.read(self.failures.samples)
         stack.push_async_callback(self.supervisor.stop)
         self._begun: Sequence[Readiness] = [lambda: [ReadinessCheck("start", "not started yet")]]
 

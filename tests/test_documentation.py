@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import module_of
+from cli.main import COMMANDS
 from cli.version import RELEASE
 from grammar.meaning.environment import FUNCTIONS
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
-from policies.validation import Validator
+from policies.validation import Validator, check_source
 from tests.support.books import BOOKS, DOCS, book, pages, section
 from tests.support.release_version import COPIES, named
 from tests.support.release_version import SOURCE as SOURCE_OF_VERSION
@@ -114,6 +116,58 @@ def test_every_flag_is_documented() -> None:
     flags += words(r"(?m)^  (?:-\w )?(--[a-z][a-z-]+)", "cli/commands")
     named = set(re.findall(r"--[a-z][a-z-]+", book("operations")))
     assert set(flags) - named == set()
+
+
+def test_commands_that_pages_name_exist() -> None:
+    """With their flags; what stands behind a sign of the shell is another program's."""
+    called = (
+        r"`(?:kubectl )?placet ([a-z][a-z-]*)([^`\n|>]*)`|^\$ (?:kubectl )?placet (\S+)([^|>\n]*)"
+    )
+    wrong = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for found in re.finditer(called, page.read_text(encoding="utf-8"), re.MULTILINE):
+            name, rest = found[1] or found[3], found[2] or found[4] or ""
+            flags = re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest.partition(" -- ")[0])
+            known = {"--help", "--version"}
+            if name in COMMANDS:
+                known |= {flag for each in module_of(name).ARGUMENTS for flag in each.names}
+            if name not in COMMANDS | {"--help": "", "--version": ""} or not known.issuperset(
+                flags
+            ):
+                wrong.append(f"{page.name}: {found[0]}")
+    assert wrong == []
+
+
+# Rows of docs/language/names.md, and what expressions of each name read.
+_NUMBERS = {
+    "`require`, `value`, `range`, a bound `per node`, the `when` of a filter or bind, every "
+    "`detail`": 'limit "l" { per node at most {} strict }',
+    "a bound of a limit per another place": 'limit "l" { per rack at most {} strict }',
+    "`skew`": 'spread "l" { over rack skew at most {} strict }',
+    "a bound per cluster, or of used and empty places": 'limit "l" { used rack at most {} strict }',
+    "`min domains`, a bound of a share": (
+        'share "l" { of replicas on nodes where true at most {} strict }'
+    ),
+}
+_READS = {
+    r"\bpod\b": 'int(pod.labels["n"])',
+    r"\bnode\b": 'int(node.labels["n"])',
+    r"\bnode\b|\bgroup (?!by)": "int(rack.value)",
+    r"\bcounts of the cluster\b": "all_of_them",
+}
+
+
+def test_what_bounds_read_is_what_the_page_says() -> None:
+    page = (ROOT / "docs" / "language" / "names.md").read_text(encoding="utf-8")
+    head = 'group rack by node.labels["rack"] count all_of_them = pods where true '
+    for number, clause in _NUMBERS.items():
+        (said,) = re.findall(rf"^\| {re.escape(number)} \| (.*) \|$", page, re.MULTILINE)
+        for name, expression in _READS.items():
+            text = f'policy p in namespace "s" {{ {head}{clause.replace("{}", expression, 1)} }}'
+            checked = check_source(Source("a.policy", text), load_schema())
+            wrong = [d for d in checked.diagnostics if d.severity == "error"]
+            may = re.search(name, said) is not None
+            assert bool(wrong) != may, f"{number} and {name}: {wrong}"
 
 
 def test_every_endpoint_is_documented() -> None:

@@ -16,7 +16,7 @@ import yaml
 from engine.cache.ended_pods import lately
 from engine.cache.node_table import Snapshot
 from engine.clauses.programs import compile_policy
-from engine.data.reading import rows_of_text
+from engine.data import rows_of_text
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, HeldBack, message_of
 from engine.engine import Engine
@@ -63,7 +63,7 @@ _ITEMS = (
         "description",
         "weight",
         "mode",
-        "failure",
+        "missing",
         "portable",
         "ForPods",
         "Let",
@@ -115,7 +115,6 @@ class Scene:
             "peer": node.pods[0],
             "victim": node.pods[0],
             "victims": tuple(node.pods),
-            "domain": node.labels["topology.kubernetes.io/zone"],
         }
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands.repl import asked
 from cli.main import main
 from cli.repl.conversation import COMMANDS, ReplSession, answer, prompt
 from tests.cli.shop import snapshot
@@ -43,7 +42,7 @@ def shown() -> Iterator[tuple[str, str, str]]:
 
 def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     origin = snapshot("cluster.yaml")
-    session = ReplSession(asked, [Path("shop.policy")], origin)
+    session = ReplSession([Path("shop.policy")], origin)
     session.reload()
     for before, line, after in shown():
         assert prompt(session) == before

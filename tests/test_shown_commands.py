@@ -150,7 +150,9 @@ def test_the_page_about_simulate_shows_the_policies_that_it_compares() -> None:
 
 def test_the_files_of_the_page_about_gangs_are_those_of_the_examples(placet: Placet) -> None:
     files = EXAMPLES / "gangs"
-    policy, test = re.findall(r"(?ms)^```\n((?:policy|test) .*?)^```$", text("gangs.md"))
+    found = re.findall(r"(?ms)^```\n((?:policy|test) .*?)^```$", text("gangs.md"))
+    policy, test, workloads = found
+    assert (EXAMPLES / "workloads" / "workloads.policy").read_text(encoding="utf-8") == workloads
     assert (files / "training.policy").read_text(encoding="utf-8") == policy
     assert test in (files / "training_test.policy").read_text(encoding="utf-8")
     assert placet("test", str(files)).code == 0

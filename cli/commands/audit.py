@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from cli.command import OUTPUT, CommandError, flags_of
-from cli.console import Part, put, put_document, table
+from cli.console import Part, put_answer, table
 from cli.replicas import replicas
-from cli.replicas.replicas import Replica
-from engine.decision.audit_log import PolicyAudits
+from engine.explanation.document import AuditList
 from engine.facts import PartOf
 from grammar.messages.texts import counted
 
@@ -26,27 +26,22 @@ _MOST_ROWS = 20
 
 
 def run(args: argparse.Namespace) -> int:
-    lists, errors = replicas.asked(args, Replica.audit)
+    lists, errors = replicas.asked(args, "/audit", AuditList)
     policies = sorted({each.policy for one in lists for each in one.policies})
     if args.policy is not None and args.policy not in policies:
         hint = "set `mode audit` in it, or `enforcementMode: Audit`; see: placet status"
         raise CommandError(f"no policy `{args.policy}` is in audit mode", hint)
-    if args.output:
-        put_document(replicas.document(lists), args.output)
-        return replicas.end(errors)
-    if not policies:
-        put(["no policy is in audit mode"])
     wanted = [args.policy] if args.policy is not None else policies
-    for number, policy in enumerate(wanted):
-        if number:
-            print()
-        found = [each for one in lists for each in one.policies if each.policy == policy]
-        put(_policy(policy, found, args.namespace))
+    parts = chain.from_iterable(_policy(each, lists, args.namespace) for each in wanted)
+    known = ["no policy is in audit mode"] if not policies else islice(parts, 1, None)
+    put_answer(replicas.document(lists), args.output, known)
     return replicas.end(errors)
 
 
-def _policy(policy: str, found: Sequence[PolicyAudits], namespace: str | None) -> Iterator[Part]:
-    """A policy as the replicas know it: a sentence, and its pods."""
+def _policy(policy: str, lists: Sequence[AuditList], namespace: str | None) -> Iterator[Part]:
+    """A policy as the replicas know it: an empty line, a sentence, and its pods."""
+    found = [each for one in lists for each in one.policies if each.policy == policy]
+    yield ""
     since = min(each.since for each in found)
     # Each pod that one of them knows once, the newest first.
     every = {pod.uid: pod for each in found for pod in each.pods}.values()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import FROZEN, CommandError, Exit, flags_of, input_source, replace_text
+from cli.command import DATA, FROZEN, CommandError, Exit, flags_of, input_source, replace_text
 from cli.render import REPORT, Finding, cases_of, fails, print_error, put_note, put_report, totals
 from cli.streams import PassingLine, put_line
 from grammar.checker.policy_checker import Checked
@@ -66,7 +67,7 @@ ARGUMENTS = (
     also say what each policy and clause does, and warn of label keys that no node has, in
     the cluster of the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be
     given again
-"""),
+{DATA}"""),
     *QUESTION,
 )
 
@@ -97,14 +98,23 @@ def run(args: argparse.Namespace) -> int:
     world = None
     if args.cluster:
         # Importing the engine takes as long as the rest of a check.
-        from cli.world import World  # noqa: PLC0415
+        from cli.world import World, put_useless, read_data  # noqa: PLC0415
         from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
         from engine.enforced import enforced  # noqa: PLC0415
 
-        world = World.of(read_documents(args.cluster), enforced(validation))
+        policies = enforced(validation)
+        rows = read_data(args, {each.name for each in policies.registry.tables.values()})
+        world = World.of(replace(read_documents(args.cluster), data=rows), policies)
+        put_useless(world)
+    elif args.data:
+        raise CommandError("`--data` works only with `--cluster`", "add `--cluster SNAPSHOT`")
     findings = _put(args, validation, world)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
+    beside = (Path(each.name).with_name("kustomization.yaml") for each in sources)
+    if given is None and any(path.is_file() for path in beside):
+        text = "note: of a folder with kustomization.yaml, check what `kustomize build` prints:"
+        put_note(f"{text} `kustomize build FOLDER | placet check -`", args.output)
     if sources and (others := sum(file.others for file in validation.files)):
         put_note(f"note: {counted(others, 'object')} of other kinds skipped", args.output)
     if sources:
@@ -165,13 +175,13 @@ def _put_costs(checked: Checked, source: Source, limit: int) -> None:
     # Importing tables takes as long as the rest of a check.
     from cli.console import put, table  # noqa: PLC0415
 
-    rows = table("steps", "at", "expression", right=("steps",))
+    rows = list[tuple[str, str, str]]()
     for each in describe(checked.policy, checked.environment):
         for cost in (each, *each.parts):
             text = f"{'' if cost is each else '  '}{excerpt(source.slice(cost.span), _LONGEST)}"
-            rows.add_row(f"{cost.steps:,}", _line_and_column(source, cost.span), text)
-    address = checked.policy.address
-    put([f"cost of {address} in steps for one node, of {limit:,}", rows, ""])
+            rows.append((f"{cost.steps:,}", _line_and_column(source, cost.span), text))
+    text = f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
+    put([text, table("steps", "at", "expression", rows=rows, right=("steps",)), ""])
 
 
 def _line_and_column(source: Source, span: Span) -> str:

@@ -43,10 +43,8 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         if args.pod is None:
-            answers, errors = await replicas.ask_all(found, lambda r: r.decisions(args.namespace))
-            listings = [answer for _, answer in answers]
-            known = replicas.document(listings)
-            put_answer(known, args.output, _listings(listings))
+            listings, errors = await replicas.listings(found, args.namespace)
+            put_answer(replicas.document(listings), args.output, _listings(listings))
             return replicas.end(errors)
         details, failures = await replicas.last_decisions(found, args.pod)
         parts = _parts(details, args.node, several=len(found) > 1)

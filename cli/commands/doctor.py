@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cli.command import CommandError, Exit, flags_of, lease
 from cli.doctor.configuration_text import configurations, existing, read_text
-from cli.doctor.context import ConfigurationContext, Found
+from cli.doctor.context import ConfigurationContext, Found, read_requirements
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE
-from cli.doctor.requirements import Marking, read_requirements
 from cli.doctor.schema import ExtenderEntry, placets
 from cli.render import REPORT, FieldFinding, cases_of, fails, put_note, put_report, totals
 from cli.version import version
@@ -29,8 +28,7 @@ ARGUMENTS = flags_of(
     a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the manifest of a
     kube-scheduler pod; - is standard input
   --kubeconfig FILE
-    read the ConfigMaps of kube-system in the cluster of this kubeconfig, its policies, and what it
-    does to new pods
+    read the ConfigMaps of kube-system in the cluster of this kubeconfig, and its policies
   --context NAME
     the same of a context of the kubeconfig
   --policies PATH,
@@ -60,7 +58,6 @@ ARGUMENTS = flags_of(
 
 
 def run(args: argparse.Namespace) -> int:
-    marking: Marking | None = None
     maps: list[tuple[str, str]] = []
     objects: Mapping[str, bytes] = {}
     if args.kubeconfig is not None or args.context is not None:
@@ -71,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         with opened(args.kubeconfig, args.context, otherwise) as live:
             found = live.scheduler_objects()
         maps.append((found.server, found.config_maps))
-        marking, objects = found.marking, found.policies
+        objects = found.policies
     requirements = None
     if args.policies or objects:
         requirements = read_requirements(args.policies, objects)
@@ -87,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
             args.bind,
             args.lease,
             args.gate,
-            marking,
         )
         for found in configurations(texts, existing)
     ]

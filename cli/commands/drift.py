@@ -11,7 +11,6 @@ import msgspec
 from cli.command import OUTPUT, WORLD, CommandError, Exit, flags_of
 from cli.console import Part, lines, put_answer, table
 from cli.replicas import replicas
-from cli.replicas.replicas import Replica
 from cli.sources import AskedCluster
 from cli.world import World
 from engine.drift.drift_document import DriftDocument, DriftedPod, clauses_of
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
         raise CommandError("policies are given without a cluster", hint)
     else:
-        answers, errors = replicas.asked(args, Replica.drift)
+        answers, errors = replicas.asked(args, "/drift", DriftDocument)
         # What the leader has seen, or the reason why nobody has.
         found = min(answers, key=lambda each: bool(each.problem))
     if found.problem:

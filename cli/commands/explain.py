@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ from cli.explanation import (
 )
 from cli.replicas import replicas
 from cli.sources import asked_pod, asker_of, question_namespace, source_of
-from cli.world import ForbiddenError, World, decided, explained, in_force
+from cli.streams import put_line
+from cli.world import ForbiddenError, World, explained, in_force
 from engine.explanation.cause import cause_of
 from engine.explanation.document import PodDecision, PodExplanation
 from engine.explanation.explanation import Asker, changes
@@ -66,20 +68,20 @@ ARGUMENTS = (
     also show what the running Placet decided last, and what has changed since; it is found as
     `placet decisions` finds it
   --url URL
-    with --decision: the view of this server
+    the view of this server, with --decision and where no policy of the cluster applies
 {WORLD}{RUNNING}
 """),
 )
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.url is not None and not args.decision:
-        raise CommandError("--url has no effect without --decision", "add --decision")
     if args.pod_file is not None and args.node is None and "/" not in (args.pod or ""):
         # With a file, a name alone is the node.
         args.pod, args.node = None, args.pod
     with source_of(args) as source:
         live = source.live
+        if args.url is not None and not args.decision and live is None:
+            raise CommandError("--url has no effect without --decision", "add --decision")
         try:
             world = source.world(question_namespace(args, live))
         except ForbiddenError as error:
@@ -98,6 +100,8 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
     asker, events = asker_of(args, pod, live)
     is_data = args.output in ("json", "yaml")
     found = explained(world, pod, node=args.node, asker=asker)
+    if live is not None and args.pod_file is None and args.node is None:
+        found = _by_files_too(args, found)
     if args.output == "name":
         offered = (g.names for g in found.groups if not (g.rejectedBy or g.heldBack))
         put(f"node/{name}" for names in offered for name in names)
@@ -106,8 +110,10 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
     else:
         body = msgspec.json.decode(pod.body)
         put(beginning(found.cause, body, events, found.notInForce))
-        if found.is_decided or found.cause is None:
-            put(head(decided(found)))
+        if not found.is_decided and found.cause is None:
+            raise CommandError(found.problem or "nothing is decided", "correct the policy")
+        if found.is_decided:
+            put(head(found))
             wide = args.output == "wide"
             put(one_node(found) if args.node is not None else every_node(found, wide=wide))
         if "decision" in args and args.decision:
@@ -199,10 +205,34 @@ async def _running(
 
     It is found by the same kubeconfig as the cluster. Raises CommandError.
     """
-    url = replicas.checked(args.url) if args.url is not None else None
-    target = replicas.ReplicaTarget(url, args.kubeconfig, args.context)
-    async with replicas.replicas(target) as asked:
+    async with replicas.replicas(replicas.target(args)) as asked:
         details, errors = await replicas.last_decisions(asked, found.pod)
-        known = await replicas.waiting_explanation(asked, found.pod) if found.parts else None
+        known, _ = (
+            await replicas.ask_all(asked, "/explain", PodExplanation, found.pod)
+            if found.parts
+            else ({}, ())
+        )
     replicas.end(errors)
-    return details[0], known
+    return details[0], next(filter(_decides, known.values()), None)
+
+
+def _decides(found: PodExplanation) -> bool:
+    """Whether a replica decides about some part; only the leader does."""
+    return any(part.decided for part in found.parts)
+
+
+def _by_files_too(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
+    """The explanation, by the running Placet if no policy of the cluster applies to the pod.
+
+    It may have policies in files, which nobody else knows.
+    """
+    if found.exempt or found.on or any(each.applies != "no" for each in found.policies):
+        return found
+
+    try:
+        known, _ = replicas.asked(args, "/explain", PodExplanation, found.pod)
+        return max((each for each in known if each.policies), key=_decides, default=found)
+    except CommandError as error:
+        text = "note: policies in files of a running Placet are not known here"
+        put_line(f"{text}: {error.message}", sys.stderr)
+        return found

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
 from cli.command import Exit, flags_of, input_source, replace_text
 from cli.render import print_error, put_findings
 from cli.streams import put_line, put_text
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic, mend
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 from policies.hints import with_hints
-from policies.loader import is_manifest, load
+from policies.loader import Loaded, is_manifest, load
+from policies.validation import check_source
 
 EXAMPLES = """\
 examples:
   placet fmt policies/
   placet fmt --check policies/
   placet fmt --diff policies/
+  placet fmt --upgrade --diff policies/
   placet fmt - < draft.policy
 """
 
@@ -32,44 +37,41 @@ ARGUMENTS = flags_of("""
     write nothing; list the files that would change
   --diff
     write nothing; show what would change, as a patch
+  --upgrade
+    write the words of earlier versions as they are today, before all else
 """)
 
 
 def run(args: argparse.Namespace) -> int:
-    if (given := input_source(args.paths)) is not None:
-        return _format_input(given, args)
-    loaded = load(args.paths)
+    given = input_source(args.paths)
+    loaded = load(args.paths) if given is None else Loaded((given,), ())
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     unreadable = changed = 0
-    # The layout of a manifest, including the rules in it, belongs to its author's tools.
-    for source in (s for s in loaded.sources if not is_manifest(s.name)):
-        text = _formatted(source)
-        if text is None:
-            unreadable += 1
-        elif text != source.text:
-            changed += 1
-            if args.diff:
-                _put_difference(source, text)
-                continue
+    for source in loaded.sources:
+        # The layout of a manifest, including the rules in it, belongs to its author's tools.
+        new = mend(source, _errors).source if args.upgrade else source
+        text = new.text if is_manifest(source.name) else _formatted(new)
+        unreadable += text is None
+        is_changed = text not in (None, source.text)
+        changed += is_changed
+        if text is None or (not is_changed and given is None):
+            continue
+        if args.diff:
+            _put_difference(source, text)
+        elif given is None:
             if not args.check:
                 replace_text(Path(source.name), text)
             put_line(f"{'would change' if args.check else 'changed'} {source.name}", sys.stdout)
+        elif not args.check:
+            put_text(text)
     if loaded.problems:
         return Exit.ERROR
     return Exit.FINDINGS if unreadable or (changed and (args.check or args.diff)) else Exit.OK
 
 
-def _format_input(source: Source, args: argparse.Namespace) -> int:
-    text = source.text if is_manifest(source.name) else _formatted(source)
-    if text is None:
-        return Exit.FINDINGS
-    if args.diff:
-        _put_difference(source, text)
-    elif not args.check:
-        put_text(text)
-        return Exit.OK
-    return Exit.FINDINGS if text != source.text else Exit.OK
+def _errors(source: Source) -> Sequence[Diagnostic]:
+    return [d for d in check_source(source, load_schema()).diagnostics if d.severity == "error"]
 
 
 def _put_difference(source: Source, text: str) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from importlib import import_module
-from typing import cast
 
 from cli.command import CONTEXT, WORLD, Exit, flags_of, input_lines
 from cli.render import print_error, put_findings
 from cli.repl.conversation import (
     FindingsError,
     ReplSession,
-    WorldCommand,
     answer_lines,
     put_cluster,
     put_loaded,
@@ -38,17 +35,12 @@ a running cluster:
 """)
 
 
-def asked(name: str) -> WorldCommand:
-    """The command of this name; only those that a line asks for are imported."""
-    return cast("WorldCommand", import_module(f"cli.commands.{name}"))
-
-
 def run(args: argparse.Namespace) -> int:
     # There is a cluster: that of files, or one that is named.
     is_named = chosen_flag(args) is not None or names_cluster()
     has_cluster = bool(args.cluster) or (is_live(args) and is_named)
     source = partial(source_of, args) if has_cluster else None
-    session = ReplSession(asked, args.policies, source)
+    session = ReplSession(args.policies, source)
     try:
         files = session.reload()
     except FindingsError as error:
@@ -59,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             raise
         # A session that nobody asked to have a cluster does without one.
         print_error(f"no cluster is loaded: {error.message}", error.hint)
-        session, files = ReplSession(asked), []
+        session, files = ReplSession(), []
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, input_lines()) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")

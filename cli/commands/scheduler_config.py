@@ -74,15 +74,11 @@ the extender:
     again
   --bind-http-timeout TIME
     the httpTimeout of an entry for bind alone; this flag adds that entry and bind
-  --no-node-cache-capable
-    send whole nodes; kube-scheduler 1.36 then treats every node as idle
   --managed-resource NAME,
     call Placet only for pods with this extended resource; may be given again
   --gate
     call Placet only for pods with the marker `{GATE}`, which pods of namespaces that opt in get
     when they are created
-  --ignored-resource NAME,
-    the same, and kube-scheduler itself ignores the resource (ignoredByScheduler)
   --ignorable
     schedule without Placet when it does not answer
 TLS, for a URL with https:
@@ -165,7 +161,7 @@ def _extenders(args: argparse.Namespace) -> list[Json]:
     needs = None
     if args.policies:
         # Importing the grammar takes longer than the rest of this command.
-        from cli.doctor.requirements import read_requirements  # noqa: PLC0415
+        from cli.doctor.context import read_requirements  # noqa: PLC0415
 
         needs = read_requirements(args.policies)
     bind_timeout = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
@@ -187,11 +183,8 @@ def _extenders(args: argparse.Namespace) -> list[Json]:
     if tls := _tls(args):
         made["tlsConfig"] = tls
     made["httpTimeout"] = _duration(args.http_timeout)
-    made["nodeCacheCapable"] = not args.no_node_cache_capable
-    resources = [
-        {"name": name} for name in (*((GATE,) if args.gate else ()), *args.managed_resource)
-    ]
-    resources += [{"name": name, "ignoredByScheduler": True} for name in args.ignored_resource]
+    made["nodeCacheCapable"] = True
+    resources = [{"name": name} for name in [GATE] * args.gate + args.managed_resource]
     if resources:
         made["managedResources"] = resources
     made["ignorable"] = args.ignorable

@@ -8,7 +8,7 @@ import re
 from cli.command import Exit, flags_of
 from cli.console import lines, show, table
 from cli.render import put_findings
-from grammar.checker.policy_checker import VARIABLES
+from grammar.checker.policy_checker import READ_IN, VARIABLES
 from grammar.meaning.schema import Field, Record, Schema, load_schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
@@ -37,10 +37,8 @@ ARGUMENTS = flags_of(
 def run(args: argparse.Namespace) -> int:
     schema = load_schema()
     if args.path is None:
-        rows = table("variable", "type", "is", "can be read in")
-        for name, type_ in VARIABLES.items():
-            rows.add_row(name, str(type_), *VARIABLE_MEANINGS[name])
-        show(rows)
+        rows = [(n, str(its), VARIABLE_MEANINGS[n], READ_IN[n]) for n, its in VARIABLES.items()]
+        show(table("variable", "type", "is", "can be read in", rows=rows))
         print("\n`placet schema node` shows the fields of a variable")
         return Exit.OK
     found = _looked_up(args.path, schema)
@@ -98,12 +96,12 @@ def _record(record: Record, owner: str) -> None:
     for number, (heading, fields) in enumerate(shown):
         if number:
             print()
-        described = any(about_field(f, owner) for f in fields)
-        rows = table(heading, "type", "if absent", *(["is"] if described else []))
-        for field in fields:
-            about = [lines(about_field(field, owner))] if described else []
-            rows.add_row(field_name(field), str(field.type), absent(field), *about)
-        show(rows)
+        rows = [
+            (field_name(f), str(f.type), absent(f), lines(about_field(f, owner))) for f in fields
+        ]
+        columns = 4 if any(about for *_, about in rows) else 3
+        heads = (heading, "type", "if absent", "is")[:columns]
+        show(table(*heads, rows=[row[:columns] for row in rows]))
 
 
 def _field(path: str, field: Field) -> None:

@@ -14,13 +14,14 @@ from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
 from prometheus_client import CollectorRegistry
 
-from cli.command import CommandError, Exit, cannot_listen, read_text, unreadable
+from cli.command import CommandError, Exit, read_file, read_text, unreadable
 from cli.demo.demo_cluster import Demo, announcement
 from cli.render import print_error
 from cli.serving.placet_configuration import FLAGS
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cluster.connection_configuration import own_namespace
+from engine.cluster.data_fetching import headers_of
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
@@ -36,7 +37,7 @@ from server.options import Options
 from server.runtime.file_cluster import ClusterFiles
 from server.runtime.observers import finish_log, start_logging
 from server.runtime.policies import PolicyReloader
-from server.runtime.server_runtime import CannotListenError, serve
+from server.runtime.server_runtime import serve
 from server.settings import (
     SelfSigned,
     SettingsError,
@@ -145,8 +146,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     except KeyboardInterrupt:
         log.info("stopped before it served")
         raise
-    except CannotListenError as error:
-        raise cannot_listen(error.error, error.address, error.flag) from None
     except TlsError as error:
         hint = "use PEM files: a certificate with its chain, and its key without a password"
         raise CommandError(str(error), hint) from None
@@ -244,7 +243,7 @@ def _policies(args: argparse.Namespace, *, watches: bool) -> list[Path]:
 def _check_data(options: Options, visit: Visit) -> None:
     """Raises CommandError for what cannot be used as a source of data."""
     folder, ca, token = options.data_folder, options.data_ca, options.data_token
-    for path in (folder, ca, token):
+    for path in (folder, ca, token, options.data_headers):
         if path is None:
             continue
         try:
@@ -261,6 +260,12 @@ def _check_data(options: Options, visit: Visit) -> None:
             raise CommandError(str(error), "use a PEM file of certificates") from None
     if token is not None and not read_text(str(token), "check the path").strip():
         raise CommandError(f"`{token}` contains no token", "write the token into the file")
+    if (headers := options.data_headers) is not None:
+        try:
+            headers_of(read_file(str(headers), "check the path"))
+        except ValueError as error:
+            hint = "write one a line, such as `X-Scope-OrgID: shop`; a token has `--data-token`"
+            raise CommandError(f"`{headers}`: {error}", hint) from None
 
 
 def _folder(package: str, name: str) -> Path:

@@ -10,7 +10,6 @@ from cli.command import OUTPUT, flags_of
 from cli.console import Part, put_answer, table
 from cli.explanation import row_table
 from cli.replicas import replicas
-from cli.replicas.replicas import Replica
 from grammar.messages.texts import counted, named
 from server.answers import ReplicaStatus, WatchedResource
 
@@ -28,7 +27,7 @@ ARGUMENTS = flags_of(f"{OUTPUT}{replicas.PLACET}")
 
 
 def run(args: argparse.Namespace) -> int:
-    found, errors = replicas.asked(args, Replica.status)
+    found, errors = replicas.asked(args, "/status", ReplicaStatus)
     parts = (part for each in found for part in ("", *_status(each)))
     put_answer(replicas.document(found), args.output, islice(parts, 1, None))
     return replicas.end(errors)

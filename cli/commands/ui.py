@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 from cli.command import CommandError, Exit, flags_of
 from cli.replicas import replicas
-from cli.replicas.replicas import Replica
+from server.answers import ReplicaStatus
 from server.view.page import ROOT
 
 EXAMPLES = """\
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         # The first one that answers; whoever may not forward a port learns it here.
-        answers, _ = await replicas.ask_all(found, Replica.status)
-        shown, status = answers[0]
+        answers, _ = await replicas.ask_all(found, "/status", ReplicaStatus)
+        shown, status = next(iter(answers.items()))
         others = [each for each in found if each is not shown]
         async with AsyncExitStack() as forwards:
             url = await forwards.enter_async_context(shown.on_port(args.local_port or 0))

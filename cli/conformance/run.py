@@ -403,16 +403,10 @@ _OF_EACH = (
     *(complete, reasons, unresolvable, in_range, every_host_once),
     *(meta_victims, known_candidates, no_nulls, victims_left, victims_in_order, violations_kept),
 )
-_OF_ALL: Sequence[tuple[str, Expectation]] = (
-    ("same-answers", same_answers),
-    ("alone-as-together", alone_as_together),
-    ("bound", bound),
-    ("uid-sent", uid_sent),
-    ("refused", refused),
-)
+_OF_ALL = (same_answers, alone_as_together, bound, uid_sent, refused)
+_CHECKS = [(each, _of_each(each)) for each in _OF_EACH] + [(each, each) for each in _OF_ALL]
 EXPECTATIONS: Mapping[str, Expectation] = {
-    **{each.__name__.replace("_", "-"): _of_each(each) for each in _OF_EACH},
-    **dict(_OF_ALL),
+    each.__name__.replace("_", "-"): check for each, check in _CHECKS
 }
 
 

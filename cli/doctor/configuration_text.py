@@ -1,8 +1,7 @@
 """Configurations of kube-scheduler in YAML and JSON, with the line that each field is on.
 
 A Policy, or a configuration of an older version, is converted to v1. The extenders are taken whole,
-and fields that v1 has. Of a Policy priorities are mapped by their names; its predicates are on in
-every profile. A note names everything else: it is not converted.
+and fields that v1 has. A note names everything else: it is not converted.
 """
 
 from __future__ import annotations
@@ -54,11 +53,17 @@ def existing(path: str) -> str | None:
 
 
 def read(text: str, name: str) -> list[Document]:
-    """The documents of a text. Raises CommandError for what is neither YAML nor JSON."""
+    """The documents of a text; what follows a configuration may be no document.
+
+    Raises CommandError for what is neither YAML nor JSON.
+    """
+    found: list[Document] = []
     try:
-        return read_documents(text)
+        found.extend(read_documents(text.replace("\t", " ") if is_json(text) else text))
     except DocumentError as error:
-        raise CommandError(f"`{name}` {error}", "correct the file") from None
+        if not any(isinstance(e.value, dict) and _is_configuration(e.value) for e in found):
+            raise CommandError(f"`{name}` {error}", "correct the file") from None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,20 +269,7 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-_FIT = "NodeResourcesFit"
-# The plugin of 1.36 that scores as each priority of a Policy did, and its strategy if it has some.
-PRIORITIES: Mapping[str, str] = {
-    "LeastRequestedPriority": f"{_FIT} LeastAllocated",
-    "MostRequestedPriority": f"{_FIT} MostAllocated",
-    "BalancedResourceAllocation": "NodeResourcesBalancedAllocation",
-    "SelectorSpreadPriority": "PodTopologySpread",
-    "ServiceSpreadingPriority": "PodTopologySpread",
-    "EvenPodsSpreadPriority": "PodTopologySpread",
-    "InterPodAffinityPriority": "InterPodAffinity",
-    "NodeAffinityPriority": "NodeAffinity",
-    "TaintTolerationPriority": "TaintToleration",
-    "ImageLocalityPriority": "ImageLocality",
-}
+_OTHERS = "the plugins of 1.36 are others"
 _WHY_UNBOUND = (
     "because `placet serve` binds no pod without `--bind`: to keep it, give the verb to `--verbs`"
 )
@@ -342,9 +334,9 @@ def _known(configuration: SchedulerConfiguration, notes: list[str]) -> Json:
         known.pop(name, None)
     version = value.get("apiVersion")
     if legacy:
-        notes.append("kube-scheduler 1.23 and later do not read a Policy: it is a profile now")
-        profile = _profile_of_policy(known, notes)
-        return {"extenders": known.get("extenders", []), "profiles": [profile]}
+        notes.append("kube-scheduler 1.23 and later do not read a Policy: its extenders stay")
+        notes += (f"`{name}` is not converted: {_OTHERS}" for name in known if name != "extenders")
+        return {"extenders": known.get("extenders", [])}
     if version != VERSION:
         was = f"`{version}`" if version else "no `apiVersion`"
         notes.append(f"`apiVersion` is `{VERSION}`: it was {was}")
@@ -354,8 +346,7 @@ def _known(configuration: SchedulerConfiguration, notes: list[str]) -> Json:
         for place, profile in enumerate(known.get("profiles", ())):
             for name in ("plugins", "pluginConfig"):
                 if profile.pop(name, None):
-                    why = "the plugins of 1.36 are others"
-                    notes.append(f"`profiles[{place}].{name}` is not converted: {why}")
+                    notes.append(f"`profiles[{place}].{name}` is not converted: {_OTHERS}")
     if (lock := mapping(known, "leaderElection").get("resourceLock")) not in (None, "leases"):
         notes.append(f"`resourceLock` is `leases`: `{lock}` no longer exists")
         known["leaderElection"]["resourceLock"] = "leases"
@@ -407,47 +398,3 @@ def _correct(made: Json, entry: ExtenderEntry, notes: list[str], *, is_ours: boo
     if is_ours and not entry.only_binds and not entry.node_cache_capable:
         made["nodeCacheCapable"] = True
         notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")
-
-
-# ---- the profile of a Policy
-
-
-def _profile_of_policy(known: Json, notes: list[str]) -> Json:
-    """The profile with the scores of a Policy. Its predicates are on in every profile."""
-    others = ("hardPodAffinitySymmetricWeight", "alwaysCheckAllPredicates")
-    notes += (f"`{name}` is not converted" for name in others if known.get(name))
-    if known.get("predicates") is not None:
-        notes.append("the predicates are plugins that are on, also those that the Policy left out")
-    notes += (
-        f"the predicate `{each.get('name')}` is not converted"
-        for each in mappings(known, "predicates")
-        if each.get("argument")
-    )
-    if known.get("priorities") is None:
-        return {}
-    enabled: dict[str, Json] = {}
-    most = False
-    for each in sorted(mappings(known, "priorities"), key=_weight, reverse=True):
-        name = str(each.get("name"))
-        plugin, _, strategy = PRIORITIES.get(name, "").partition(" ")
-        if each.get("argument") or not plugin:
-            notes.append(f"the priority `{name}` is not converted")
-        elif plugin in enabled:
-            notes.append(f"the priority `{name}` is not converted: `{plugin}` is a heavier one")
-        else:
-            more = f" with the strategy {strategy}" if strategy else ""
-            notes.append(f"the priority `{name}` is `{plugin}`{more}")
-            enabled[plugin] = {"name": plugin, "weight": max(_weight(each), 1)}
-            most = most or strategy == "MostAllocated"
-    score = {"enabled": [*enabled.values()]} if enabled else {}
-    profile: Json = {"plugins": {"score": score | {"disabled": [{"name": "*"}]}}}
-    if most:
-        resources = [{"name": name, "weight": 1} for name in ("cpu", "memory")]
-        args = {"scoringStrategy": {"type": "MostAllocated", "resources": resources}}
-        profile["pluginConfig"] = [{"name": _FIT, "args": args}]
-    return profile
-
-
-def _weight(priority: Json) -> int:
-    found = priority.get("weight")
-    return found if isinstance(found, int) else 0

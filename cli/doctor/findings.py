@@ -22,7 +22,7 @@ from cli.doctor.generator import GROUP, KIND, VERBS, VERSION, own_lease
 from cli.doctor.schema import ExtenderEntry, is_extended, placets
 from cli.render import FieldFinding, FieldPlace
 from engine.objects.api_types import mapping, mappings
-from engine.objects.gate import ENABLED, GATE, OPT_IN
+from engine.objects.gate import GATE
 from grammar.messages.diagnostics import nearest
 
 NOBODY: Mapping[str, Iterable[Found]] = {}
@@ -36,15 +36,17 @@ def examine(
     `asked` are those of programs that were asked, by code: of the running Placet and of
     kube-scheduler.
     """
-    # Whatever else there is to say of a Policy, no kube-scheduler reads it.
-    of_all = {"version": version} if context.configuration.legacy else OF_ALL
-    all_found = [(code, *each) for code, check in of_all.items() for each in check(context)]
+    # Whatever else there is to say of what kube-scheduler does not read.
+    is_first, legacy = context.configuration.is_first, context.configuration.legacy
+    only = {"version": version} if legacy else {} if is_first else {"text": text}
+    all_found = [
+        (code, *each) for code, check in (only or OF_ALL).items() for each in check(context)
+    ]
     all_found += [
         (code, *each)
         for checks, entries in ((OF_OURS, context.entries[:1]), (OF_ENTRIES, context.entries))
-        if not context.configuration.legacy
         for code, check_entry in checks.items()
-        for entry in entries
+        for entry in (() if only else entries)
         for each in check_entry(entry, context)
     ]
     all_found += [(code, *each) for code, said in asked.items() for each in said]
@@ -188,7 +190,7 @@ def managed_resources(entry: ExtenderEntry, context: ConfigurationContext) -> It
 
 
 def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
-    """What does not fit together: the marker must be in all three or in none."""
+    """What does not fit together: the marker must be in both or in none."""
     asks = any(resource.name == GATE for resource in ours.managed_resources)
     at, add = ours.at("managedResources"), f"write `managedResources: [{{name: {GATE}}}]`"
     if asks and not context.gate:
@@ -202,30 +204,6 @@ def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
             "not ask about, but it asks about every pod"
         )
         yield found(context.worst, at, message, f"{add}, or serve without `--gate`")
-    marking, needs = context.marking, context.requirements
-    if marking is None:
-        return
-    portable = () if needs is None else needs.portable
-    if asks and not marking.by:
-        message = f"nothing gives new pods `{GATE}`, so kube-scheduler asks Placet about none"
-        hint = "apply deploy/admission/gate-policy.yaml, or gate.yaml before Kubernetes 1.36"
-        yield error(at, message, hint)
-    if portable and not marking.tells:
-        message = (
-            f"nobody is told of the portable policies {some(portable)}: no webhook gets new pods"
-        )
-        yield warning(at, message, "apply deploy/admission/gate.yaml")
-    if marking.by and not asks and not (portable and marking.tells):
-        by = some(marking.by)
-        message = f"{by} marks new pods for nothing: kube-scheduler asks about every pod"
-        yield warning(at, message, f"{add}, or remove {by}")
-    outside = [] if needs is None else sorted({*needs.namespaces} - marking.namespaces)
-    if asks and outside:
-        message = (
-            f"policies of {some(outside)} have no effect, because new pods there get no `{GATE}`"
-        )
-        hint = f"run `kubectl label namespace {outside[0]} {OPT_IN}={ENABLED}`"
-        yield found(context.worst, at, message, hint)
 
 
 # ---- the whole configuration: its version, its fields, and all of its extenders

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any
 from cli.command import CommandError
 from cli.doctor.connection_checks import tls_context
 from cli.doctor.context import Found, error, warning
-from cli.doctor.schema import DEFAULT_TIMEOUT, ExtenderEntry
+from cli.doctor.schema import DEFAULT_TIMEOUT, OUR_PATH, ExtenderEntry
 from cli.streams import waiting_for
 from engine.decision.filtering import UNKNOWN_NODE
 from grammar.messages.texts import os_reason, shown
@@ -37,10 +38,8 @@ _POD = {
 }
 # Calls a path, of a verb or with a GET; the answer is status and body.
 Call = Callable[..., tuple[int, bytes]]
-# A path that only this port of Placet has, and what the port is for.
 # How the lines of `/readyz` begin about what does not hold.
 _TROUBLES = ("warn: ", "[-]")
-_PORTS = (("/api/v1/status", "view"), ("/readyz", "health"))
 
 
 def probe(entries: Sequence[ExtenderEntry], version: str) -> Iterator[Found]:
@@ -78,6 +77,10 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
         reason = getattr(problem, "verify_message", "") or problem.reason or "no TLS there"
         message = f"there is no TLS connection to `{ours.url_prefix}`: {reason}"
         hint = "compare `tlsConfig` with the certificate of `placet serve`"
+        with suppress(OSError, HTTPException):
+            _call(ours, None, timeout, "/version")
+            message = f"`{ours.url_prefix}` answers without TLS"
+            hint = "begin the `urlPrefix` with `http:`, or serve with `--tls-cert` and `--tls-key`"
         yield error(ours.at("tlsConfig"), message, hint)
         return
     except (OSError, HTTPException, ValueError) as problem:
@@ -105,11 +108,13 @@ def _answered(
         yield error(ours.at("tlsConfig"), f"`{name}` is answered with {status}", hint)
         return
     if status != 200:
-        port = next((of for path, of in _PORTS if call(path)[0] in (200, 401, 403, 503)), "")
         message = f"`{name}` is answered with {status}"
         hint = f"write `{name}Verb: {name}`, and the URL of `placet serve --listen`"
-        if port and ours.verbs[name] == name:
-            message += f": this may be the port of Placet's {port}, and not that of its verbs"
+        if status == 404 and call(f"{OUR_PATH}/{name}", name)[0] == 200:
+            message += f": Placet answers at `{OUR_PATH}/{name}` of this port"
+            hint = f"end the `urlPrefix` with `{OUR_PATH}`, and write `{name}Verb: {name}`"
+        elif status == 404 and (port := _port(call)):
+            message += f": this is the port of Placet's {port}, and not that of its verbs"
             hint = "write the port of `placet serve --listen`, which is 12345 by default"
         yield error(at, message, hint)
         return
@@ -119,6 +124,13 @@ def _answered(
         yield error(at, message, "correct the `urlPrefix`: another server may be there")
     elif (said := found.get("error") or found.get("Error")) not in (None, "", UNKNOWN_NODE):
         yield error(at, f"`{name}` is answered with an error: {said}", "see the log of Placet")
+
+
+def _port(call: Call) -> str:
+    """The other port of Placet that this is, by what only Placet answers; empty if none."""
+    if _json(call("/api/v1/status")[1]).keys() >= {"replica", "started"}:
+        return "view"
+    return "health" if _json(call("/version")[1]).keys() == {"version"} else ""
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from cli.doctor.generator import VERBS
 from grammar.messages.diagnostics import nearest
 from grammar.values.errors import EvaluationError
-from grammar.values.named_formats import is_qualified
+from grammar.values.object_names import is_qualified
 from grammar.values.time import SECOND, Duration
 from policies.documents import join
 

@@ -29,7 +29,7 @@ from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate
-from policies.editor.edited_text import EditedDocument, complete, document, meaning
+from policies.editor.edited_text import EditedDocument, Meaning, complete, document, meaning
 from policies.loader import SUFFIX, Search, is_manifest, read_source
 from policies.manifest_text import GROUP
 from policies.validation import LIBRARY, Validation, Validator, in_cluster
@@ -232,11 +232,16 @@ class PolicyServer:
             for number, candidate in enumerate(complete(document, offset, self._samples))
         ]
 
-    def _hover(self, params: types.HoverParams) -> types.Hover | None:
+    def _meaning(
+        self, params: types.HoverParams | types.DefinitionParams
+    ) -> tuple[Meaning | None, Positions]:
         document, positions = self._document(params.text_document.uri)
         if document is None:
-            return None
-        known = meaning(document, positions.offset(params.position), self._samples)
+            return None, positions
+        return meaning(document, positions.offset(params.position), self._samples), positions
+
+    def _hover(self, params: types.HoverParams) -> types.Hover | None:
+        known, positions = self._meaning(params)
         if known is None:
             return None
         text = "\n\n".join((f"```placet\n{known.heading}\n```", *known.about))
@@ -244,10 +249,7 @@ class PolicyServer:
         return types.Hover(contents, positions.range(known.span))
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
-        document, positions = self._document(params.text_document.uri)
-        if document is None:
-            return None
-        found = meaning(document, positions.offset(params.position), self._samples)
+        found, _ = self._meaning(params)
         if found is None or found.definition is None:
             return None
         source = found.definition.source

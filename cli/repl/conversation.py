@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
-from cli.command import CommandError, Exit, Flag, add_flags
+from cli.command import CommandError, Exit, add_flags, module_of
 from cli.console import put, table
 from cli.expressions import (
     ONLY_IN_CLAUSES,
@@ -75,17 +75,6 @@ class FindingsError(Exception):
         self.findings = tuple(findings)
 
 
-class WorldCommand(Protocol):
-    """A command of `cli.commands` that can be asked about the world of a session.
-
-    QUESTION has the arguments of the question, and not those that name a world.
-    """
-
-    QUESTION: Sequence[Flag]
-
-    def ask(self, args: argparse.Namespace, world: World) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class TypedItem:
     """An item of a policy that was typed, in the text of its line."""
@@ -115,18 +104,13 @@ class TypedItem:
 
 
 class ReplSession:
-    """A session about policy files and the cluster of a source, which `reload` reads.
-
-    `command` finds a command by its name.
-    """
+    """A session about policy files and the cluster of a source, which `reload` reads."""
 
     def __init__(
         self,
-        command: Callable[[str], WorldCommand],
         files: Sequence[Path] = (),
         source: Callable[[], AbstractContextManager[AskedCluster]] | None = None,
     ) -> None:
-        self.command = command
         self.files = files
         self._source = source
         self.typed: Mapping[str, TypedItem] = {}
@@ -526,7 +510,7 @@ def put_cluster(session: ReplSession) -> None:
 
 def _asked(name: str, session: ReplSession, text: str) -> int:
     """A command asked about the world of the session, and its chosen pod. Raises CommandError."""
-    command = session.command(name)
+    command = module_of(name)
     parser = argparse.ArgumentParser(prog=f":{name}")
     add_flags(parser, command.QUESTION)
     try:
@@ -574,12 +558,10 @@ class ReplCommand:
 
 
 def help_(_: ReplSession, _text: str) -> int:
-    rows = table("command", "does")
-    for command in COMMANDS.values():
-        rows.add_row(command.form, command.summary)
+    rows = [(command.form, command.summary) for command in COMMANDS.values()]
     put(
         [
-            rows,
+            table("command", "does", rows=rows),
             "",
             "An expression shows its value. `let`, `def` and clauses are added.",
             "A line continues while a bracket is open. `:explain -h` shows the flags of a command.",

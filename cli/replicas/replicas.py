@@ -13,9 +13,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -30,11 +30,9 @@ from cli.version import version
 from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import of_server
-from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
-from engine.explanation.document import AuditList, Listing, PodDecision, PodExplanation
+from engine.explanation.document import Listing, PodDecision
 from grammar.messages.texts import MOST_ERROR, os_reason, shown
-from server.answers import ReplicaStatus
 from server.view.page import DEFAULT_PORT, HOST
 from server.view.routes import API
 
@@ -58,12 +56,15 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTarget:
-    """The replicas to ask: the one at a URL, else one or all in a cluster."""
+    """The replicas to ask: the one at a URL, else one or all in a cluster.
+
+    The fields are the flags of PLACET by their keys.
+    """
 
     url: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
-    namespace: str = NAMESPACE
+    placet_namespace: str = NAMESPACE
     selector: str = SELECTOR
     replica: str | None = None
     port: int = DEFAULT_PORT
@@ -98,21 +99,15 @@ the running Placet:
 
 
 def target(args: argparse.Namespace) -> ReplicaTarget:
-    """The target that the flags name. Raises CommandError."""
+    """The target that the flags name, of which a command may lack some. Raises CommandError."""
+    known = {each.name for each in fields(ReplicaTarget)}
+    given = {key: value for key, value in vars(args).items() if key in known}
     if args.url is not None:
-        return ReplicaTarget(url=checked(args.url))
-    return ReplicaTarget(
-        None,
-        args.kubeconfig,
-        args.context,
-        args.placet_namespace,
-        args.selector,
-        args.replica,
-        args.port,
-    )
+        given["url"] = _checked(args.url)
+    return ReplicaTarget(**given)
 
 
-def checked(url: str) -> str:
+def _checked(url: str) -> str:
     """The URL of a view. Raises CommandError for what is none."""
     parts = of_server(url)
     if parts is None or parts.scheme != "http":
@@ -156,40 +151,13 @@ class Replica:
         if self.forward is not None and isinstance(self.forward.failure, ApiError):
             raise _refused(self.name, self.forward)
 
-    async def decisions(self, namespace: str | None = None) -> Listing:
-        """Its last decisions, about pods of the namespace if it is given. Raises CommandError."""
-        only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
-        return await self._always(f"/decisions?limit={_LISTED}{only}", Listing)
+    async def answer(self, path: str, kind: type[Answer], pod: str = "") -> Answer | None:
+        """The decoded answer of a path, or of the path about a pod: None if it knows of none.
 
-    async def decision(self, namespace: str, name: str) -> PodDecision | None:
-        """Its last decision about a pod, or None. Raises CommandError."""
-        return await self._get(f"/decisions/{_path(namespace, name)}", PodDecision)
-
-    async def audit(self) -> AuditList:
-        """What its policies in audit mode would have rejected. Raises CommandError."""
-        return await self._always("/audit", AuditList)
-
-    async def drift(self) -> DriftDocument:
-        """The pods that break rules where they are. Raises CommandError."""
-        return await self._always("/drift", DriftDocument)
-
-    async def explanation(self, namespace: str, name: str) -> PodExplanation | None:
-        """What it would decide about a pod now, or None. Raises CommandError."""
-        return await self._get(f"/explain/{_path(namespace, name)}", PodExplanation)
-
-    async def status(self) -> ReplicaStatus:
-        """Raises CommandError."""
-        return await self._always("/status", ReplicaStatus)
-
-    async def _always(self, path: str, kind: type[Answer]) -> Answer:
-        """The decoded answer of a path that every view has."""
-        found = await self._get(path, kind)
-        if found is None:
-            raise self._strange(404)
-        return found
-
-    async def _get(self, path: str, kind: type[Answer]) -> Answer | None:
-        """The decoded answer; None for 404."""
+        Raises CommandError.
+        """
+        if pod:
+            path += f"/{quote(pod)}"
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         try:
             with waiting_for(self.name, TIMEOUT_SECONDS):
@@ -201,7 +169,7 @@ class Replica:
                             raise self._strange(status)
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from None
-        if status == 404:
+        if pod and status == 404:
             return None
         try:
             if status == 200:
@@ -228,10 +196,6 @@ class Replica:
             reason = text[:1].lower() + text[1:]
         hint = "check that `placet serve` runs there with this --view-port"
         return CommandError(f"cannot reach `{self.name}`: {reason}", hint)
-
-
-def _path(namespace: str, name: str) -> str:
-    return f"{quote(namespace, '')}/{quote(name, '')}"
 
 
 def _refused(pod: str, forward: PortForward) -> CommandError:
@@ -269,7 +233,8 @@ async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
             hint += ", or ask a server on this machine with --url"
             raise CommandError(str(error), hint) from None
         except EngineError as error:
-            hint = f"name the pod with --replica, or check: kubectl get pods -n {target.namespace}"
+            check = f"kubectl get pods -n {target.placet_namespace}"
+            hint = f"name the pod with --replica, or check: {check}"
             if isinstance(error, ApiUnreachableError) and error.remedy:
                 hint = error.remedy
             raise CommandError(f"cannot find Placet's pods: {error}", hint) from None
@@ -279,7 +244,7 @@ async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
 async def _through(
     stack: AsyncExitStack, client: ApiClient, target: ReplicaTarget, pod: str
 ) -> Replica:
-    forward = PortForward(client, target.namespace, pod, target.port)
+    forward = PortForward(client, target.placet_namespace, pod, target.port)
     path = await stack.enter_async_context(local_socket(forward))
     session = aiohttp.ClientSession(
         "http://127.0.0.1", connector=aiohttp.UnixConnector(str(path)), read_bufsize=_LONGEST_LINE
@@ -290,7 +255,7 @@ async def _through(
 async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
     params = [("labelSelector", target.selector), ("limit", "500")]
-    path = path_of(CORE, "pods", target.namespace)
+    path = path_of(CORE, "pods", target.placet_namespace)
     with waiting_for(client.host, REQUEST_SECONDS):
         body = await client.request("GET", path, params=params)
     try:
@@ -301,7 +266,7 @@ async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
         hint = "check that the kubeconfig has the address of an API server"
         raise CommandError("the answer of the API server is not a list of pods", hint) from None
     if not names:
-        where = f"namespace `{target.namespace}` has no running pod with `{target.selector}`"
+        where = f"namespace `{target.placet_namespace}` has no running pod with `{target.selector}`"
         hint = "give --placet-namespace and --selector, or one pod with --replica"
         raise CommandError(where, hint)
     if len(names) > _MOST_REPLICAS:
@@ -314,38 +279,39 @@ async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
 
 
 async def ask_all(
-    found: Sequence[Replica], ask: Callable[[Replica], Awaitable[Answer]]
-) -> tuple[list[tuple[Replica, Answer]], list[CommandError]]:
-    """The answers of all that answer, and the errors of the others.
+    found: Sequence[Replica], path: str, kind: type[Answer], pod: str = ""
+) -> tuple[Mapping[Replica, Answer], Sequence[CommandError]]:
+    """The answers of all that have one, and the errors of those that do not answer.
 
     Raises CommandError if none answers.
     """
-    results = await asyncio.gather(*map(ask, found), return_exceptions=True)
-    answers: list[tuple[Replica, Answer]] = []
+    asking = (replica.answer(path, kind, pod) for replica in found)
+    results = await asyncio.gather(*asking, return_exceptions=True)
+    answers: dict[Replica, Answer] = {}
     errors: list[CommandError] = []
     for replica, result in zip(found, results, strict=True):
         if isinstance(result, CommandError):
             errors.append(result)
         elif isinstance(result, BaseException):
             raise result
-        else:
-            answers.append((replica, result))
-    if not answers:
+        elif result is not None:
+            answers[replica] = result
+    if len(errors) == len(found):
         raise errors[0]
     return answers, errors
 
 
 def asked(
-    args: argparse.Namespace, ask: Callable[[Replica], Awaitable[Answer]]
+    args: argparse.Namespace, path: str, kind: type[Answer], pod: str = ""
 ) -> tuple[Sequence[Answer], Sequence[CommandError]]:
     """As `ask_all` of the replicas that the flags name, for a command that asks once."""
 
-    async def answered() -> tuple[list[tuple[Replica, Answer]], list[CommandError]]:
+    async def answered() -> tuple[Mapping[Replica, Answer], Sequence[CommandError]]:
         async with replicas(target(args)) as found:
-            return await ask_all(found, ask)
+            return await ask_all(found, path, kind, pod)
 
     answers, errors = asyncio.run(answered())
-    return [answer for _, answer in answers], errors
+    return list(answers.values()), errors
 
 
 def end(errors: Sequence[CommandError]) -> int:
@@ -360,34 +326,31 @@ def document(answers: Sequence[msgspec.Struct]) -> Mapping[str, object]:
     return {"replicas": msgspec.to_builtins(answers)}
 
 
+async def listings(
+    found: Sequence[Replica], namespace: str | None = None
+) -> tuple[Sequence[Listing], Sequence[CommandError]]:
+    """The last decisions, about pods of the namespace if it is given. Raises CommandError."""
+    only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
+    answers, errors = await ask_all(found, f"/decisions?limit={_LISTED}{only}", Listing)
+    return list(answers.values()), errors
+
+
 async def last_decisions(
     found: Sequence[Replica], pod: str
 ) -> tuple[Sequence[PodDecision], Sequence[CommandError]]:
     """What the replicas decided about a pod, the newest first. Raises CommandError if none did."""
-    key, errors = pod, list[CommandError]()
+    key = pod
+    errors: Sequence[CommandError] = ()
+    details: Mapping[Replica, PodDecision] = {}
     if "/" not in pod:
-        listings, errors = await ask_all(found, Replica.decisions)
-        key = _key(pod, [answer for _, answer in listings])
-    namespace, _, name = key.partition("/")
-    details: list[PodDecision] = []
-    if namespace and name:
-        answers, errors = await ask_all(found, lambda replica: replica.decision(namespace, name))
-        details = [answer for _, answer in answers if answer is not None]
+        known, errors = await listings(found)
+        key = _key(pod, known)
+    if key.strip("/") == key and "/" in key:
+        details, errors = await ask_all(found, "/decisions", PodDecision, key)
     if not details:
         hint = "list the recorded decisions with: placet decisions"
         raise CommandError(f"no replica has a decision about `{pod}`", hint)
-    return sorted(details, key=lambda each: each.at, reverse=True), errors
-
-
-async def waiting_explanation(found: Sequence[Replica], pod: str) -> PodExplanation | None:
-    """The explanation of the replica that decides about a part of it, or None.
-
-    Only the leader does. Raises CommandError.
-    """
-    namespace, _, name = pod.partition("/")
-    answers, _ = await ask_all(found, lambda replica: replica.explanation(namespace, name))
-    known = (answer for _, answer in answers if answer is not None)
-    return next((each for each in known if any(part.decided for part in each.parts)), None)
+    return sorted(details.values(), key=lambda each: each.at, reverse=True), errors
 
 
 def _key(pod: str, listings: Sequence[Listing]) -> str:

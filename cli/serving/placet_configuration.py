@@ -22,7 +22,7 @@ from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.messages.diagnostics import nearest
-from grammar.values.named_formats import is_label, is_subdomain
+from grammar.values.object_names import is_label, is_subdomain
 from policies.documents import Document
 from server.settings import DEFAULT_LISTEN
 from server.view.page import DEFAULT_PORT
@@ -98,6 +98,8 @@ data:
     the CA of the Prometheus servers that policies read (default: those of the system)
   --data-token FILE
     a file with a bearer token for these servers, which is sent over https only
+  --data-headers FILE
+    a file with headers for these servers, a line for each, such as `X-Scope-OrgID: shop`
 binding:
   --bind
     bind pods: for an extender with a bindVerb; needs deploy/rbac/bind/placet.yaml

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -49,6 +50,9 @@ from engine.objects.peer import (
 from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Namespace, Node, RequestPod
+from engine.objects.resources import Quota
+
+T = TypeVar("T")
 
 # The bytes of the JSON of waiting pods; of some 20,000.
 _MOST_BODIES = 64 << 20
@@ -181,7 +185,7 @@ class NodeStore:
 
 
 class Workloads:
-    """Workloads: controllers by uid, the root of each, and the keys of the pods of each.
+    """Workloads: controllers by uid, the root of each, and the `keys` of the pods of each.
 
     `roots` are the root workloads by the uid of a controller; a change replaces the mapping. When a
     controller is removed, its pods keep the root that they have.
@@ -191,7 +195,7 @@ class Workloads:
         self.roots: Mapping[str, Workload] = {}
         self._controllers: dict[str, Controller] = {}
         self._owned: dict[str, set[str]] = {}
-        self._pods: dict[str, set[str]] = {}
+        self.keys: dict[str, set[str]] = {}
 
     def get(self, uid: str) -> Controller | None:
         return self._controllers.get(uid)
@@ -206,11 +210,11 @@ class Workloads:
     def add_pod(self, uid: str, key: str) -> None:
         """Note a pod of the direct controller `uid`, which is empty for a pod without one."""
         if uid:
-            self._pods.setdefault(uid, set()).add(key)
+            self.keys.setdefault(uid, set()).add(key)
 
     def remove_pod(self, uid: str, key: str) -> None:
         if uid:
-            _discard(self._pods, uid, key)
+            _discard(self.keys, uid, key)
 
     def put(self, controller: Controller) -> frozenset[str]:
         """Add or replace a controller. Returns the uids of the controllers whose root changed."""
@@ -232,7 +236,7 @@ class Workloads:
 
     def pods(self, uid: str) -> frozenset[str]:
         """The keys of the pods with this direct controller."""
-        return frozenset(self._pods.get(uid, ()))
+        return frozenset(self.keys.get(uid, ()))
 
     def _settle(self, uids: Iterable[str]) -> frozenset[str]:
         """Compute the roots of controllers. Return the controllers whose root has changed."""
@@ -298,6 +302,12 @@ class _Assumption:
 PodEventHandler = Callable[[Peer | None, Peer | None, int], None]
 
 
+# What a PodGroup takes besides its texts, measured, with its version and its account; and with all.
+_GROUP_BYTES, _LARGEST_GROUP = 900, 3000
+# The names of PodGroups without room that are remembered of a namespace.
+_MOST_WANTED = 100
+
+
 class Cache:
     """The cache of a cluster, as the cluster is known. On one event loop."""
 
@@ -311,11 +321,15 @@ class Cache:
         self.ended = EndedPods()
         self.workloads = Workloads()
         self.groups: dict[tuple[str, GroupName], PodGroup] = {}
+        # Those that were asked about in vain, of each namespace without room for one of its own.
+        self.crowded: dict[str, dict[GroupName, None]] = {}
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
         self._namespaces: dict[str, Namespace] = {}
-        self._budgets: dict[str, DisruptionBudget] = {}
+        # By `namespace/name`.
+        self.budgets: dict[str, DisruptionBudget] = {}
+        self.quotas: dict[str, Quota] = {}
         self._knows_budgets = True
         # The namespaces whose pods do not have their labels yet: the next snapshot gives them.
         self._relabelled: set[str] = set()
@@ -409,12 +423,12 @@ class Cache:
         self._namespaces = {k: v for k, v in self._namespaces.items() if k != name}
         self._snapshot = None
 
-    def put_budget(self, key: str, budget: DisruptionBudget) -> None:
-        self._budgets[key] = budget
-        self._snapshot = None
-
-    def remove_budget(self, key: str) -> None:
-        self._budgets.pop(key, None)
+    def keep(self, among: dict[str, T], key: str, found: T | None) -> None:
+        """Add or replace an object that is kept among others by its key; None if it is gone."""
+        if found is None:
+            among.pop(key, None)
+        else:
+            among[key] = found
         self._snapshot = None
 
     def trust_budgets(self, *, known: bool) -> None:
@@ -434,14 +448,29 @@ class Cache:
         self.workloads.remove(uid)
         self._snapshot = None
 
-    def put_group(self, namespace: str, name: GroupName, group: PodGroup) -> None:
-        """Add or replace a PodGroup."""
+    def put_group(self, namespace: str, name: GroupName, group: PodGroup) -> bool:
+        """Add or replace a PodGroup; false without room for it, and an earlier one stays."""
+        size = _GROUP_BYTES + 5 * len(name.name) + 2 * len(group.topology)
+        if not self.accounts.keep(namespace, f"{name.api}/{namespace}/{name.name}", size):
+            self.crowded.setdefault(namespace, {})
+            return False
         self.groups[namespace, name] = group
         self._snapshot = None
+        return True
 
     def remove_group(self, namespace: str, name: GroupName) -> None:
         self.groups.pop((namespace, name), None)
+        self.accounts.drop(f"{name.api}/{namespace}/{name.name}")
         self._snapshot = None
+
+    def groups_due(self) -> list[tuple[str, GroupName]]:
+        """PodGroups that were asked about in vain, one of each namespace that has room now."""
+        asked = self.crowded.items()
+        return [(n, of.popitem()[0]) for n, of in asked if of and not self.lacks_room(n)]
+
+    def lacks_room(self, namespace: str) -> bool:
+        """Whether a namespace had too many PodGroups, and has no room for another one."""
+        return namespace in self.crowded and self.accounts.room(namespace, "") < _LARGEST_GROUP
 
     # ---- assumed pods
 
@@ -554,9 +583,6 @@ class Cache:
     def namespaces(self) -> Iterable[Namespace]:
         return self._namespaces.values()
 
-    def budget(self, key: str) -> DisruptionBudget | None:
-        return self._budgets.get(key)
-
     def controller(self, uid: str) -> Controller | None:
         return self.workloads.get(uid)
 
@@ -565,9 +591,16 @@ class Cache:
         controller = self.workloads.get(uid)
         return controller.workload if controller is not None else None
 
+    def owned(self) -> Sequence[tuple[Peer, int]]:
+        """A pod of each direct controller, and how many pods it has."""
+        return [(self._known(next(iter(e))), len(e)) for e in self.workloads.keys.values()]
+
     def group(self, namespace: str, name: GroupName) -> PodGroup | None:
-        """A PodGroup; None if it is not known."""
-        return self.groups.get((namespace, name))
+        """A PodGroup; None if it is not known, which is looked for again in a crowded namespace."""
+        found, wanted = self.groups.get((namespace, name)), self.crowded.get(namespace)
+        if found is None and wanted is not None and len(wanted) < _MOST_WANTED:
+            wanted[name] = None
+        return found
 
     def snapshot(self) -> Snapshot:
         """The cluster now. Without a change it is the last snapshot again."""
@@ -580,7 +613,7 @@ class Cache:
                 namespaces=self._namespaces,
                 workloads=self.workloads.roots,
                 failures=self.ended.failures(),
-                budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
+                budgets=by_namespace(self.budgets.values()) if self._knows_budgets else None,
             )
         return self._snapshot
 

@@ -49,8 +49,6 @@ class Census:
     too many of these.
     """
 
-    __slots__ = ("_key_of", "_stale", "arrived", "every", "groups")
-
     def __init__(self, key_of: Callable[[Peer], Hashable]) -> None:
         self._key_of = key_of
         self.groups: dict[Hashable, CensusGroup] = {}

@@ -131,7 +131,8 @@ class NamedPod:
     """A pod to decide about: its JSON as kube-scheduler would send it, without a node.
 
     `node` is its node in the snapshot; empty for a pending pod and for one outside the snapshot.
-    `owners` are the JSON of the workloads of a pod that does not exist yet.
+    `owners` are the JSON of the workloads of a pod that does not exist yet, and `bound` the node
+    that its manifest names.
     """
 
     namespace: str
@@ -139,6 +140,7 @@ class NamedPod:
     body: bytes
     node: str = ""
     owners: Sequence[Json] = ()
+    bound: str = ""
 
     @classmethod
     def of(cls, body: bytes) -> NamedPod:
@@ -159,13 +161,18 @@ class NamedPod:
         """A pod as it will be created, whose metadata has a name and a namespace."""
         metadata = pod["metadata"]
         default_pod(pod, defaults)
-        return cls(metadata["namespace"], metadata["name"], msgspec.json.encode(pod), "", owners)
+        spec = mapping(pod, "spec")
+        bound = str(spec.get("nodeName") or "")
+        whole = {**pod, "spec": {k: v for k, v in spec.items() if k != "nodeName"}}
+        body = msgspec.json.encode(whole)
+        return cls(metadata["namespace"], metadata["name"], body, "", owners, bound)
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(eq=False)
 class ClusterCopy:
     """A cluster at one time, which an engine can decide by.
 
@@ -174,23 +181,19 @@ class ClusterCopy:
     without them the copy does not give the JSON of its objects. `data` are tables beside it.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        documents: Sequence[bytes] = (),
-        files: Sequence[Path] = (),
-        read_at: Timestamp | None = None,
-        data: Mapping[str, DataText] = NO_DATA,
-    ) -> None:
-        self.data = data
-        self._cache = cache
-        self._documents = documents
-        self._read_at = read_at
-        self._files = ", ".join(f"`{file}`" for file in files)
+    _cache: Cache
+    _documents: Sequence[bytes] = ()
+    _files: Sequence[Path] = ()
+    read_at: Timestamp | None = None
+    data: Mapping[str, DataText] = field(default_factory=dict)
+
+    @property
+    def _where(self) -> str:
+        return ", ".join(f"`{file}`" for file in self._files)
 
     @cached_property
     def now(self) -> Timestamp:
-        return self._read_at or self.snapshot().newest() or Timestamp.now()
+        return self.read_at or self.snapshot().newest() or Timestamp.now()
 
     def snapshot(self) -> Snapshot:
         return self._cache.snapshot()
@@ -201,13 +204,13 @@ class ClusterCopy:
 
     def facts(self) -> ClusterFacts:
         """What the rules ask of a cluster."""
-        nodes = self.snapshot().nodes
-        labels = Counter(k for node in nodes.values() for k in node.metadata.labels or {})
+        nodes = self.snapshot().labels()
+        labels = Counter(key for labels in nodes.values() for key in labels)
         return ClusterFacts(labels, len(nodes))
 
     def notes(self, needs: Needs) -> Iterator[str]:
         """What a reader should know: clocks that are ahead, and what policies read and it lacks."""
-        if self._read_at is None and (ahead := self.snapshot().clocks_ahead()):
+        if self.read_at is None and (ahead := self.snapshot().clocks_ahead()):
             them = f"the clock of node `{ahead[0]}`"
             if len(ahead) > 1:
                 them = f"{them} and {counted(len(ahead) - 1, 'other')}"
@@ -220,6 +223,7 @@ class ClusterCopy:
         owned = (p for p in pods if p.workload is not None and p.workload.kind == "ReplicaSet")
         groups = {(p.namespace, p.group) for p in pods if p.group}
         is_lacking = {
+            "nodes": not self.snapshot().table.rows,
             # Without its ReplicaSet, a pod belongs to no Deployment.
             "replicasets": needs.workloads and any(not known.workload(p.controller) for p in owned),
             "namespaces": needs.namespaces and not known.namespaces(),
@@ -228,7 +232,8 @@ class ClusterCopy:
         if not (kinds := [kind for kind, is_so in is_lacking.items() if is_so]):
             return
         text = f"the snapshot lacks {listed(kinds, 'and')} that policies read: they count as absent"
-        yield f"{text}; `kubectl get nodes,pods,{','.join(kinds)} -A` writes them too"
+        names = ",".join(dict.fromkeys(("nodes", "pods", *kinds)))
+        yield f"{text}; `kubectl get {names} -A` writes them too"
 
     def node(self, name: str) -> NodeWithPods:
         """The node of this name. Raises ClusterFileError if there is none."""
@@ -236,7 +241,7 @@ class ClusterCopy:
         if found is None:
             names = sorted(self.snapshot().table.rows)
             raise ClusterFileError(
-                f"there is no node `{name}` in {self._files}", similar(name, names)
+                f"there is no node `{name}` in {self._where}", similar(name, names)
             )
         return found
 
@@ -252,7 +257,7 @@ class ClusterCopy:
         if not keys:
             names = known if "/" in name else {key.partition("/")[2] for key in known}
             hint = similar(name, sorted(names))
-            raise ClusterFileError(f"there is no pod `{name}` in {self._files}", hint)
+            raise ClusterFileError(f"there is no pod `{name}` in {self._where}", hint)
         if len(keys) > 1:
             raise ambiguous(name, keys)
         return NamedPod.of(bytes(known[keys[0]]))
@@ -379,10 +384,12 @@ class CacheCopy(Cache):
         bodies = [(pod.uid, cache.body(pod.uid)) for pod in snapshot.pending.values()]
         ended, grouped = [pod for _, pod in cache.ended.within(Scope())], cache.tallies.grouped
         self.nodes, self.workloads = _CopiedNodes(cache.nodes), cache.workloads.copied()
-        self.groups = cache.groups.copy()
+        self.groups, self.accounts = cache.groups.copy(), cache.accounts
+        self.crowded = {each: {} for each in cache.crowded}
+        self.quotas = cache.quotas.copy()
         self._namespaces = {each.name: each for each in cache.namespaces()}
         budgets = chain.from_iterable((snapshot.budgets or {}).values())
-        self._budgets = {f"{each.namespace}/{each.name}": each for each in budgets}
+        self.budgets = {f"{each.namespace}/{each.name}": each for each in budgets}
         self._knows_budgets = snapshot.budgets is not None
         left, views = _PER_PORTION, (view for view in snapshot.table.nodes if view is not None)
         pods_of: Iterator[tuple[str, Iterable[Peer]]] = chain(

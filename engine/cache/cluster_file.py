@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
-from engine.objects.disruption_budget import DisruptionBudget, decode_budget
-from engine.objects.peer import ENDED, Controller, Peer, decode_controller
-from engine.objects.pod_group import GROUP_VERSIONS, GroupName, PodGroup, decode_group
-from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_namespace
+from engine.objects.disruption_budget import decode_budget
+from engine.objects.peer import ENDED, Peer, decode_controller
+from engine.objects.pod_group import GROUP_VERSIONS, GroupName, decode_group
+from engine.objects.request_pod import ObjectCodec, decode_namespace
+from engine.objects.resources import decode_quota
 from engine.objects.workload_pods import (
     ANY_CLUSTER,
     WORKLOAD_KINDS,
@@ -107,6 +109,7 @@ _KINDS = {
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
     "PodDisruptionBudget": "policy/v1",
+    "ResourceQuota": _CORE,
     **{f"PodGroup of {api}": api for api in GROUP_VERSIONS},
 }
 
@@ -121,17 +124,17 @@ class Reading:
 
 @dataclass(slots=True)
 class ClusterObjects:
-    """The objects of a cluster that were read so far; `bodies` has the JSON of pods by uid."""
+    """The objects of a cluster that were read so far; of two of one name the later counts.
+
+    The pods, each with its JSON, come into the cache at the end, where all else is known. `nodes`
+    is the number of nodes that were read.
+    """
 
     codec: ObjectCodec
-    nodes: list[Node] = field(default_factory=list)
-    pods: list[Peer] = field(default_factory=list)
-    bodies: dict[str, bytes | msgspec.Raw] = field(default_factory=dict)
-    namespaces: list[Namespace] = field(default_factory=list)
-    controllers: list[Controller] = field(default_factory=list)
-    budgets: list[DisruptionBudget] = field(default_factory=list)
-    groups: dict[tuple[str, GroupName], PodGroup] = field(default_factory=dict)
+    nodes: int = 0
+    pods: list[tuple[Peer, bytes | msgspec.Raw]] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    _cache: Cache = field(default_factory=Cache)
 
     def add(self, file: Path, document: bytes) -> None:
         """Adds the objects of a JSON document. Raises ClusterFileError, which names the file."""
@@ -139,21 +142,10 @@ class ClusterObjects:
             self._object(data, head, file)
 
     def cache(self) -> Cache:
-        """The cache of these objects; of two of one name the later counts."""
-        cache = Cache()
-        for controller in self.controllers:
-            cache.put_controller(controller)
-        for namespace in self.namespaces:
-            cache.put_namespace(namespace)
-        for (within, name), group in self.groups.items():
-            cache.put_group(within, name, group)
-        for budget in self.budgets:
-            cache.put_budget(f"{budget.namespace}/{budget.name}", budget)
-        for node in self.nodes:
-            cache.put_node(node)
-        for pod in self.pods:
-            cache.put_pod(pod, body=self.bodies.get(pod.uid, b""))
-        return cache
+        """The cache of these objects."""
+        for pod, body in self.pods:
+            self._cache.put_pod(pod, body=body)
+        return self._cache
 
     def _object(self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path) -> None:
         kind = head.kind or "object without a kind"
@@ -165,31 +157,38 @@ class ClusterObjects:
         elif _KINDS.get(kind, group) != group:
             kind = f"{kind} of {group}"  # a kind of the same name in another group
         if kind not in _KINDS:
+            # Of any kind that wants pods, as an Argo Rollout does.
+            with suppress(BadObjectError):
+                if (found := decode_controller(kind, data)).workload.replicas is not None:
+                    self._cache.put_controller(found)
+                    return
             self.skipped[kind] += 1
             return
         if head.metadata is None or not head.metadata.name:
             raise _not_a_cluster(file, f"a {kind} in it has no name")
         try:
+            namespace, name, cache = head.metadata.namespace or "", head.metadata.name, self._cache
             match kind:
                 case "Node":
-                    self.nodes.append(self.codec.node(data))
+                    self.nodes += 1
+                    cache.put_node(self.codec.node(data))
                 case "Pod":
-                    pod = self.codec.peer(data)
-                    self.pods.append(pod)
-                    self.bodies[pod.uid] = data
+                    self.pods.append((self.codec.peer(data), data))
                 case "Namespace":
-                    self.namespaces.append(decode_namespace(data))
+                    cache.put_namespace(decode_namespace(data))
                 case "PodDisruptionBudget":
-                    self.budgets.append(decode_budget(data))
+                    cache.budgets[f"{namespace}/{name}"] = decode_budget(data)
+                case "ResourceQuota":
+                    cache.quotas[f"{namespace}/{name}"] = decode_quota(data)
                 case str() if kind.startswith("PodGroup"):
-                    named = GroupName(group.partition("/")[0], head.metadata.name)
-                    self.groups[head.metadata.namespace or "", named] = decode_group(data)
+                    named = GroupName(group.partition("/")[0], name)
+                    cache.put_group(namespace, named, decode_group(data))
                 case _:
-                    self.controllers.append(decode_controller(kind, data))
+                    cache.put_controller(decode_controller(kind, data))
         except BadObjectError as error:
-            name = head.metadata.name
             raise ClusterFileError(
-                f"{kind} `{name}` in `{file}` cannot be read: {error}", how_to_write(file)
+                f"{kind} `{head.metadata.name}` in `{file}` cannot be read: {error}",
+                how_to_write(file),
             ) from None
 
 
@@ -203,7 +202,7 @@ def read_cluster(
     found = ClusterObjects(codec)
     for file, document in contents:
         found.add(file, document)
-    if not found.nodes:
+    if not found.nodes and not found.pods:
         names = ", ".join(f"`{file}`" for file in files)
         raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
     cache = found.cache()
@@ -218,11 +217,12 @@ def objects_in(document: bytes, file: Path) -> Iterator[tuple[ObjectHead, bytes 
     if not outer.kind.endswith("List"):
         yield outer, document
         return
-    if outer.items is None:
+    # An API server may write null for a list without objects.
+    if outer.items is None and outer.metadata is None:
         raise _not_a_cluster(file, f"its {outer.kind} has no `items`")
     # The items of a NodeList do not repeat their kind.
     kind = outer.kind.removesuffix("List") or None
-    for item in outer.items:
+    for item in outer.items or ():
         inner = _open(item, file)
         named = msgspec.structs.replace(
             inner, kind=inner.kind or kind, apiVersion=inner.apiVersion or outer.apiVersion
@@ -240,24 +240,12 @@ def _open(data: bytes | msgspec.Raw, file: Path) -> ObjectHead:
     except msgspec.ValidationError:
         raise _not_a_cluster(file, "it is not a Kubernetes object") from None
     except msgspec.DecodeError as error:
-        raise _not_json(file, str(error)) from None
+        detail = str(error).lower().removeprefix("json is malformed: ")
+        raise ClusterFileError(f"`{file}` is not JSON: {detail}", how_to_write(file)) from None
 
 
 def _not_a_cluster(file: Path, reason: str) -> ClusterFileError:
     return ClusterFileError(f"`{file}` is not a cluster file: {reason}", how_to_write(file))
-
-
-def _not_json(file: Path, reason: str) -> ClusterFileError:
-    if "truncated" in reason:
-        return ClusterFileError(
-            f"`{file}` ends in the middle of its JSON", "it was cut off: write it again"
-        )
-    if "trailing characters" in reason:
-        return ClusterFileError(
-            f"`{file}` goes on after its JSON has ended", "give each answer of kubectl its own file"
-        )
-    detail = reason.partition(": ")[2] or reason
-    return ClusterFileError(f"`{file}` is not JSON: {detail}", how_to_write(file))
 
 
 def _notices(found: ClusterObjects, snapshot: Snapshot) -> Iterator[str]:
@@ -266,9 +254,9 @@ def _notices(found: ClusterObjects, snapshot: Snapshot) -> Iterator[str]:
         yield f"skipped objects that no rule reads: {kinds}"
     if not found.pods:
         yield "it has no pods, so every node counts as empty"
-    living = sum(pod.phase not in ENDED for pod in found.pods)
+    living = sum(pod.phase not in ENDED for pod, _ in found.pods)
     kept = len(snapshot.table.rows) + len(snapshot.pods())
-    if twice := len(found.nodes) + living - kept:
+    if twice := found.nodes + living - kept:
         yield f"{twice} of the nodes and pods appear twice; the later ones count"
     strays = len(snapshot.strays)
     if strays:

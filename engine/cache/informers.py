@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
@@ -22,9 +22,11 @@ from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.store import ObjectStore
 from engine.errors import ApiError, BadObjectError, NotSyncedError
 from engine.objects.decoding import revision_of
-from engine.objects.peer import FAILED
+from engine.objects.disruption_budget import decode_budget
+from engine.objects.peer import FAILED, WATCHED
 from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES
 from engine.objects.request_pod import ObjectCodec
+from engine.objects.resources import decode_quota
 from engine.work import shared_pause
 from policies.manifest_text import GROUP
 
@@ -58,6 +60,8 @@ POLICIES = tuple(
 BUDGETS = Resource(
     "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", optional=True, awaited=False
 )
+# Without the right to watch them, nobody says which one keeps members of a gang from being made.
+QUOTAS = Resource("resourcequotas", "/api/v1/resourcequotas", optional=True, awaited=False)
 # A cluster may serve none of these, and its pods name no group then.
 GROUPS: Mapping[str, Resource] = {
     api: Resource(
@@ -70,10 +74,8 @@ GROUPS: Mapping[str, Resource] = {
     for api, (newest, *older) in GROUP_VERSIONS.items()
 }
 CONTROLLERS: Mapping[str, Resource] = {
-    "ReplicaSet": Resource("replicasets", "/apis/apps/v1/replicasets"),
-    "Deployment": Resource("deployments", "/apis/apps/v1/deployments"),
-    "StatefulSet": Resource("statefulsets", "/apis/apps/v1/statefulsets"),
-    "Job": Resource("jobs", "/apis/batch/v1/jobs"),
+    kind: Resource(name := f"{kind.lower()}s", f"/apis/{version}/{name}")
+    for kind, version in WATCHED.items()
 }
 
 
@@ -82,7 +84,7 @@ class Needs:
     """The needs of rules: optional parts of a cluster; `annotations` are keys of other pods.
 
     `groups`: rules are about the PodGroups of pods. `ended`: they count pods that have ended.
-    `failures`: they are about earlier pods that have failed.
+    `failures`: they are about earlier pods that have failed. `quotas`: pods wait for others.
     `repairs`: pods are evicted that break a rule, as their namespaces, workloads and budgets allow.
     """
 
@@ -91,6 +93,7 @@ class Needs:
     groups: bool = False
     ended: bool = False
     failures: bool = False
+    quotas: bool = False
     annotations: frozenset[str] = frozenset()
     repairs: bool = False
 
@@ -104,6 +107,8 @@ def object_lists(needs: Needs) -> Mapping[str, Resource]:
         found["Namespace"] = NAMESPACES
     if needs.repairs:
         found["PodDisruptionBudget"] = BUDGETS
+    if needs.quotas:
+        found["ResourceQuota"] = QUOTAS
     if needs.groups:
         found |= {f"PodGroup of {api}": resource for api, resource in GROUPS.items()}
     return {**found, **CONTROLLERS} if needs.workloads or needs.repairs else found
@@ -127,32 +132,28 @@ class Informer:
         return self.known or self.reflector.synced
 
 
+@dataclass(eq=False, slots=True)
 class Informers:
     """The informers of a live cluster, as the engine sees it between `start` and `stop`.
 
     All of it runs on one event loop, so no event is half applied when a snapshot is taken.
     """
 
-    def __init__(
-        self,
-        source: ListerWatcher,
-        codec: ObjectCodec,
-        timing: Timing,
-        start_task: StartTask,
-        report: Report = unreported,
-    ) -> None:
-        self.cache = Cache()
-        self.source = source
-        self._codec = codec
-        self._timing = timing
-        self._start_task = start_task
-        self._report = report
-        self._informers: dict[str, Informer] = {}
+    source: ListerWatcher
+    _codec: ObjectCodec
+    _timing: Timing
+    _start_task: StartTask
+    _report: Report = unreported
+    cache: Cache = field(default_factory=Cache)
+    _informers: dict[str, Informer] = field(default_factory=dict)
+    _policies: PolicyObjects = field(init=False)
+    _refused: asyncio.Task[None] | None = None
+    _has_stopped: bool = False
+    # Whether all objects have been seen once: then they stay so until more is watched.
+    _is_synced: bool = False
+
+    def __post_init__(self) -> None:
         self._policies = PolicyObjects(self.cache.accounts)
-        self._refused: asyncio.Task[None] | None = None
-        self._has_stopped = False
-        # Whether all objects have been seen once: then they stay so until more is watched.
-        self._is_synced = False
 
     def start(self, needs: Needs) -> None:
         """Watch nodes, pods, policies and other objects that are needed. Call it on an event loop.
@@ -167,13 +168,21 @@ class Informers:
         if self._refused is None:
             self._refused = self._start_task("refused-policies", self._take_refused)
 
+    def _due(self) -> Iterator[Resource]:
+        """What was refused, one object each, and would have room now."""
+        if self.knows_policies:
+            yield from self._policies.due()
+        for namespace, (api, name) in self.cache.groups_due():
+            if (informer := self._informers.get(GROUPS[api].name)) is not None:
+                now = informer.reflector.resource
+                path = now.path.replace("/podgroups", f"/namespaces/{namespace}/podgroups")
+                yield replace(now, path=path, field_selector=f"metadata.name={name}")
+
     async def _take_refused(self) -> None:
-        """Takes policies that were refused, when there is room for them."""
+        """Takes policies and PodGroups that were refused, when there is room for them."""
         while True:
             await shared_pause(_AGAIN_SECONDS)
-            if not self.knows_policies:
-                continue
-            for one in self._policies.due():
+            for one in self._due():
                 known = self._informers[one.name].store
                 async for chunk in list_watch.chunks(self.source, one, "", 0, _REQUEST_SECONDS):
                     for raw in chunk.items or ():
@@ -295,7 +304,9 @@ class Informers:
                 case "Namespace":
                     yield resource, store.namespaces(self.cache)
                 case "PodDisruptionBudget":
-                    yield resource, store.budgets(self.cache)
+                    yield resource, store.plain(decode_budget, self.cache, self.cache.budgets)
+                case "ResourceQuota":
+                    yield resource, store.plain(decode_quota, self.cache, self.cache.quotas)
                 case _ if kind in CONTROLLERS:
                     yield resource, store.controllers(kind, self.cache)
                 case _:

@@ -149,11 +149,9 @@ def _name_of(item: Json) -> str:
 def _completed(
     pod: dict[str, Any], file: Path, namespace: str, defaults: ClusterDefaults
 ) -> NamedPod:
-    """The pod with the namespace that the API server would set, a unique uid, and no node."""
-    metadata, spec = mapping(pod, "metadata"), mapping(pod, "spec")
+    """The pod with the namespace that the API server would set, and a unique uid."""
+    metadata = mapping(pod, "metadata")
     namespace = str(metadata.get("namespace") or namespace)
     name = str(metadata.get("name") or metadata.get("generateName") or "pod")
     known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
-    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
-    named = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
-    return NamedPod.created(named, defaults=defaults)
+    return NamedPod.created({**pod, "metadata": {**metadata, **known}}, defaults=defaults)

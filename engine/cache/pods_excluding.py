@@ -14,18 +14,7 @@ from typing import Any, TypeAlias
 from engine.cache.cache import Cache
 from engine.cache.census import Census
 from engine.cache.ended_pods import EndedPods
-from engine.cache.tallies import (
-    Adds,
-    AddsUntil,
-    Check,
-    MayCount,
-    Scope,
-    Size,
-    Tallies,
-    Tally,
-    endless,
-    nothing,
-)
+from engine.cache.tallies import Adds, AddsUntil, Scope, Tallies, Tally
 from engine.objects.peer import Controller, Peer, Workload, key_of
 from engine.objects.request_pod import Namespace
 
@@ -46,16 +35,8 @@ class TalliesExcluding:
     gone: Mapping[str, Peer]
     there: Mapping[str, Peer] = field(default_factory=lambda: NOBODY)
 
-    def get(
-        self,
-        name: Hashable,
-        scope: Scope,
-        counts: Adds,
-        may_count: MayCount | None = None,
-        check: Check = endless,
-        size: Size = nothing,
-    ) -> Tally:
-        whole = self.tallies.get(name, scope, counts, may_count, check, size)
+    def get(self, name: Hashable, scope: Scope, counts: Adds, *given: Any) -> Tally:
+        whole = self.tallies.get(name, scope, counts, *given)
         return self._changed(whole, scope, counts)
 
     def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
@@ -63,13 +44,9 @@ class TalliesExcluding:
         return self._changed(whole, scope, lambda pod: adds(pod)[0])
 
     def census(
-        self,
-        name: Hashable,
-        scope: Scope,
-        key_of: Callable[[Peer], Hashable],
-        check: Check = endless,
+        self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable], *given: Any
     ) -> Census:
-        whole = self.tallies.census(name, scope, key_of, check)
+        whole = self.tallies.census(name, scope, key_of, *given)
         return whole.without(pod for _, pod in self._gone_of(scope))
 
     def _changed(self, whole: Tally, scope: Scope, counts: Adds) -> Tally:

@@ -7,7 +7,7 @@ resource versions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -15,7 +15,6 @@ import msgspec
 
 from engine.cache.cache import Cache
 from engine.objects.decoding import revision_of
-from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
 from engine.objects.pod_group import GroupName, PodGroup, decode_group
 from engine.objects.remembered import Remembered
@@ -30,6 +29,7 @@ _MOST_DELETED = 4 << 20
 _REVISION_BYTES = 100
 
 
+@dataclass(eq=False, slots=True)
 class ObjectStore(Generic[T]):
     """The objects of one resource. An event that is older than the known state changes nothing.
 
@@ -37,30 +37,21 @@ class ObjectStore(Generic[T]):
 
     Resource versions of one resource compare as numbers (KEP-5504). A version that is not a number
     counts as newer than any.
+
+    `put` (key, object, version, JSON) and `remove` receive the changes. Nothing is remembered of an
+    object that is not kept, for which `put` is false. `holds` says whether a state is the one that
+    the cache has. `reached` hears of the version up to which all changes have come.
     """
 
-    def __init__(
-        self,
-        decode: Callable[[bytes], T],
-        put: Callable[[str, T, int, bytes | msgspec.Raw], None],
-        remove: Callable[[str], None],
-        holds: Callable[[str, T], bool],
-        reached: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """`put` (key, object, version, JSON) and `remove` receive the changes.
-
-        `holds` says whether a state is the one that the cache has. `reached` hears of the version
-        up to which all changes have come.
-        """
-        self.decode = decode
-        self.holds = holds
-        self._put = put
-        self._reached = reached
-        self._remove = remove
-        self._revisions: dict[str, int] = {}
-        self._deleted: Remembered[str, int] = Remembered(
-            _MOST_DELETED, lambda key, _: _REVISION_BYTES + len(key)
-        )
+    decode: Callable[[bytes], T]
+    _put: Callable[[str, T, int, bytes | msgspec.Raw], bool | None]
+    _remove: Callable[[str], None]
+    holds: Callable[[str, T], bool]
+    _reached: Callable[[int], None] = lambda _: None
+    _revisions: dict[str, int] = field(default_factory=dict)
+    _deleted: Remembered[str, int] = field(
+        default_factory=lambda: Remembered(_MOST_DELETED, lambda key, _: _REVISION_BYTES + len(key))
+    )
 
     def __len__(self) -> int:
         return len(self._revisions)
@@ -75,8 +66,8 @@ class ObjectStore(Generic[T]):
         revision = revision_of(version)
         if revision and revision <= self.known(key):
             return
-        self._put(key, self.decode(raw), revision, raw)
-        self._revisions[key] = revision
+        if self._put(key, self.decode(raw), revision, raw) is not False:
+            self._revisions[key] = revision
 
     def remove(self, key: str, version: str) -> None:
         """Remove an object; `version` is that of its deletion."""
@@ -144,12 +135,13 @@ def namespaces(cache: Cache) -> ObjectStore[Namespace]:
     )
 
 
-def budgets(cache: Cache) -> ObjectStore[DisruptionBudget]:
+def plain(decode: Callable[[bytes], T], cache: Cache, among: dict[str, T]) -> ObjectStore[T]:
+    """The store of objects that the cache keeps as they are, by `namespace/name`."""
     return ObjectStore(
-        decode_budget,
-        lambda key, budget, *_: cache.put_budget(key, budget),
-        cache.remove_budget,
-        lambda key, budget: cache.budget(key) == budget,
+        decode,
+        lambda key, found, *_: cache.keep(among, key, found),
+        lambda key: cache.keep(among, key, None),
+        lambda key, found: among.get(key) == found,
     )
 
 
@@ -193,5 +185,5 @@ def groups(api: str, cache: Cache) -> ObjectStore[PodGroup]:
         decode_group,
         lambda key, group, *_: cache.put_group(*named(key), group),
         lambda key: cache.remove_group(*named(key)),
-        lambda key, group: cache.group(*named(key)) == group,
+        lambda key, group: cache.groups.get(named(key), group) == group,
     )

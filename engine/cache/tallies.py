@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from engine.cache.census import Census
 from engine.errors import EngineError
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, Workload
 from engine.objects.remembered import Remembered, bytes_of
 from engine.work import Work
 from grammar.values.time import NEVER
@@ -66,7 +66,7 @@ def nothing() -> int:
 
 # What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
 Adds = Callable[[Peer], int]
-# Whether pods with the labels of this one may count at all.
+# Whether pods of the kind of this one may count at all.
 MayCount = Callable[[Peer], bool]
 # The same, and the moment in nanoseconds from which on it may add something else.
 AddsUntil = Callable[[Peer], tuple[int, int]]
@@ -103,24 +103,8 @@ class Tally:
     its version 0; None for most. `bytes` is the size of what the functions and the name keep.
     """
 
-    __slots__ = (
-        "_changes",
-        "_counts",
-        "bytes",
-        "idle",
-        "may_count",
-        "nodes",
-        "placed",
-        "placed_of",
-        "queued",
-        "version",
-        "waiting",
-        "waiting_of",
-        "whole",
-    )
-
     def __init__(self, counts: Adds, may_count: MayCount | None = None, size: int = 0) -> None:
-        self._counts = counts
+        self.counts = counts
         self.may_count = may_count
         self.nodes: Counter[str] = Counter()
         self.placed = self.queued = self.idle = 0
@@ -136,10 +120,6 @@ class Tally:
     def entries(self) -> int:
         """How many things it has a number of, or knows."""
         return sum(map(len, (self.nodes, self.waiting, self.placed_of, self.waiting_of)))
-
-    def continue_with(self, counts: Adds) -> None:
-        """Counts with an equal function from now on, whose evaluations another call waits for."""
-        self._counts = counts
 
     def since(self, version: int) -> Iterator[tuple[str, int]] | None:
         """The changes of `nodes` since a version; None if they are not kept any more."""
@@ -165,11 +145,11 @@ class Tally:
         return left
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if amount := self._counts(pod):
+        if amount := self.counts(pod):
             self._take(key, pod, amount)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        if amount := self._counts(pod):
+        if amount := self.counts(pod):
             self._put(key, pod, amount)
 
     def _take(self, key: str, pod: Peer, amount: int) -> None:
@@ -223,8 +203,6 @@ class TimedTally(Tally):
     INVARIANT: a pod that is not kept adds the same from `now` on, whenever that is asked.
     """
 
-    __slots__ = ("_adds", "_due", "_held", "basis", "now")
-
     def __init__(
         self, adds: AddsUntil, now: int, size: int = 0, basis: Sequence[object] = ()
     ) -> None:
@@ -273,7 +251,7 @@ class TimedTally(Tally):
         return held.amount if held is not None else counts(pod)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if amount := self.added(key, pod, self._counts):
+        if amount := self.added(key, pod, self.counts):
             self._take(key, pod, amount)
         self._held.pop(key, None)
 
@@ -306,13 +284,14 @@ def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
         numbers.pop(uid, None)
 
 
-# Pods of one kind have the same namespace, the same workload, and the same object as labels.
-_Kind = tuple[str, str, int]
+# Pods of one kind have the same namespace, the same workload, and the same objects as labels and as
+# labels of the namespace.
+_Kind = tuple[str, Workload | None, int, int]
 
 
 def _kind(pod: Peer) -> _Kind:
     """The kind of a pod. It identifies the labels as long as they are kept."""
-    return pod.namespace, "" if pod.workload is None else pod.workload.uid, id(pod.labels)
+    return pod.namespace, pod.workload, id(pod.labels), id(pod.namespaceLabels)
 
 
 # Groups of fewer pods than this are of no use, unless there are few of them.
@@ -324,8 +303,6 @@ class AlikePods:
 
     Of each group a first count looks at one pod. Equal labels that are two objects make two groups.
     """
-
-    __slots__ = ("_count", "groups")
 
     def __init__(self, pods: Mapping[str, Peer]) -> None:
         self.groups: dict[_Kind, dict[str, Peer]] = {}
@@ -356,9 +333,9 @@ _Key = tuple[Scope, Hashable]
 
 
 class _Followers(NamedTuple):
-    """The tallies that follow the pods of one kind, whose labels are kept for that."""
+    """The tallies that follow the pods of one kind. Its labels are kept for that, by `sample`."""
 
-    labels: Mapping[str, str]
+    sample: Peer
     tallies: Sequence[tuple[_Key, Tally]]
 
 
@@ -407,7 +384,7 @@ class Tallies:
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
         # By kind of pod; empty after a tally has come or gone.
         self._followers: Remembered[_Kind, _Followers] = Remembered(
-            _MOST_KINDS, lambda _, known: bytes_of(known.labels) + 64 * len(known.tallies)
+            _MOST_KINDS, lambda _, known: bytes_of(known.sample.labels) + 64 * len(known.tallies)
         )
         # By namespace; made when it is first needed, None where it is of no use.
         self._alike: dict[str, AlikePods | None] = {}
@@ -424,8 +401,8 @@ class Tallies:
         """The tally of this name and scope, counted if it is not kept yet.
 
         `name` identifies the function. `counts` must return the same for equal pods, and 0 where
-        `may_count` is false of a pod with the same labels, namespace and workload. Raises what the
-        functions raise. `size` is that of the name and the functions.
+        `may_count` is false of a pod of the same kind. Raises what the functions raise. `size` is
+        that of the name and the functions.
         """
         of = scope, name
         tally = self._used.get(of)
@@ -433,7 +410,8 @@ class Tallies:
             begun = self._begun.get(of) or self._begin(of, Tally(counts, may_count, size()))
             made = begun.made
             assert isinstance(made, Tally), "a census has other names"
-            made.continue_with(counts)
+            # An equal function, whose evaluations this call waits for.
+            made.counts = counts
             self._finish(of, begun, check, may_count)
             return self._keep(of, made)
         self._used.move_to_end(of)
@@ -575,7 +553,7 @@ class Tallies:
             else:
                 pods.update(space)
         if scope.workload is not None:
-            kinds = {kind: None for kind in kinds if kind[1] == scope.workload}
+            kinds = {of: None for of in kinds if of[1] is not None and of[1].uid == scope.workload}
             pods = {key: pod for key, pod in pods.items() if scope.holds(pod)}
         return self._add(of, _Begun(made, kinds, pods))
 
@@ -662,7 +640,7 @@ class Tallies:
                 for name, tally in self._within.get(scope, {}).items()
                 if _follows(tally, pod)
             ]
-            known = self._followers.put(kind, _Followers(pod.labels, found))
+            known = self._followers.put(kind, _Followers(pod, found))
         return known.tallies
 
     def _drop(self, of: _Key) -> Tally:

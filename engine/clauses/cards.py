@@ -34,7 +34,7 @@ def _programs(clause: Cards, compiler: PolicyCompiler) -> Iterator[ClauseProgram
         name=clause.name,
         requires=(checked(card_forms.room(clause, _NODE, span)),),
         when=clause.when,
-        missing=clause.missing,
+        missing="fail",  # a pod cannot be bound where its cards have no value
         message=message,
     )
     yield filter_program(room, compiler)

@@ -23,8 +23,7 @@ def filter_program(clause: Filter, compiler: PolicyCompiler) -> FilterProgram:
         requires=tuple(compiler.compiled(e) for e in clause.requires),
         reads_node=groups.of_nodes or any(p[0] == "node" for p in paths),
         message=compiler.message(clause.message, clause.name),
-        passes_missing=clause.missing == "pass",
-        ignores_errors=compiler.policy.setting("failure", "fail") == "ignore",
+        passes_missing=compiler.policy.passes_missing(clause),
         # A result that depends on the pods of a node may change when some of them leave.
         resolvable=groups.pods or any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
         at_bind=clause.at_bind,
@@ -42,13 +41,10 @@ def _portable(clause: Filter, telling: Telling) -> Part:
     if clause.wait is not None:
         raise UnportableError("a binding that waits has no equivalent")
     conditions, algebra = telling.conditions, telling.conditions.algebra
-    ignores_errors = telling.policy.setting("failure", "fail") == "ignore"
+    passes = telling.policy.passes_missing(clause)
     sides = [conditions.of_node(expr) for expr in clause.requires]
-    may_fail = any(each.may_fail for each in sides)
-    if may_fail and ignores_errors:
-        raise UnportableError("`failure ignore` passes nodes for which it fails")
-    if clause.missing == "pass":
-        if may_fail:
+    if passes:
+        if any(each.may_fail for each in sides):
             raise UnportableError("`missing pass` passes nodes for which it may fail")
         accepted = algebra.both(algebra.others(each.false) for each in sides)
     else:
@@ -58,7 +54,7 @@ def _portable(clause: Filter, telling: Telling) -> Part:
     when = conditions.of_node(clause.when)
     # Where the condition is missing, the clause does not apply.
     elsewhere = algebra.others(when.true)
-    exact = ignores_errors or not when.may_fail
+    exact = passes or not when.may_fail
     return Part(clause.name, exact, nodes=algebra.either((elsewhere, accepted)))
 
 

@@ -86,6 +86,6 @@ GANG = ClauseMeaning(
     kind=Gang,
     programs=_programs,
     pod_reads=_pod_reads,
-    needs=lambda gang: Needs(groups=gang.by is None, workloads=True, ended=True),
+    needs=lambda gang: Needs(groups=gang.by is None, workloads=True, ended=True, quotas=True),
     portable="pods that are bound together have no equivalent",
 )

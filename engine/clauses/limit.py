@@ -1,4 +1,4 @@
-"""Limit: a bound on pods per node, domain or cluster, or on nodes; for others pod affinity."""
+"""Limit: a bound on pods of one place, or on places; for others pod affinity."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ _PLACES = {"nodes": "on this node", "cluster": "in the cluster"}
 
 def _programs(clause: Limit, compiler: PolicyCompiler) -> Iterator[CountClause]:
     per = clause.per
-    place = per.domain if per.where is None else per.where
+    place = per.domain
+    groups_are: GroupKind = "domains" if isinstance(per.place, Expr) else _GROUPS[per.place]
     yield CountClause(
         kind="limit",
         # As for InterPodAffinity, where a terminating pod is there until it is gone.
         count=compiler.count(clause, clause.bound.amount, terminating=True),
         bound=compiler.bound(clause.bound, is_sum=clause.added is not None),
-        groups_are="used nodes" if per.of_nodes else _GROUPS.get(per.scope, "domains"),
+        groups_are="used places" if per.counted else groups_are,
         place=everywhere if place is None else compiler.compiled(place),
-        empty=per.scope == "empty nodes",
+        among=everywhere if per.where is None else compiler.compiled(per.where),
+        empty=per.counted == "empty",
         amount=compiler.optional(per.amount),
         mutual=_mutual(clause, compiler) if clause.mutual else None,
         of_nodes=place is not None and compiler.is_of_nodes(place),
@@ -65,7 +67,7 @@ def _portable(clause: Limit, telling: Telling) -> Part:
         return _near(clause, telling, counted, number)
     if not clause.mutual:
         raise UnportableError("pod anti-affinity keeps others out, too, as a `mutual` limit does")
-    key = HOST if clause.per.scope == "node" else _domain(clause, telling)
+    key = HOST if clause.per.place == "node" else _domain(clause, telling)
     itself = conditions.selects_itself(counted)
     if number - bool(itself) != 0:
         raise UnportableError("anti-affinity leaves no room for one more of the pods")
@@ -80,7 +82,7 @@ def _portable(clause: Limit, telling: Telling) -> Part:
     # Anti-affinity passes nodes without the label. It would also keep out exempt pods. So the
     # term leaves out their namespaces, although the limit counts exempt pods.
     exact = (not everywhere or (of_all and not exempt)) and itself is not None
-    exact = exact and (clause.per.scope == "node" or clause.missing == "pass")
+    exact = exact and (clause.per.place == "node" or telling.policy.passes_missing(clause))
     return Part(clause.name, exact, away=tuple(away) if telling.applies(clause) else ())
 
 
@@ -98,9 +100,10 @@ def _near(clause: Limit, telling: Telling, counted: Terms, number: int) -> Part:
 def _domain(clause: Limit, telling: Telling) -> str:
     """The label whose values are the domains."""
     per = clause.per
+    if per.counted:
+        raise UnportableError("a number of places has no equivalent")
     if per.domain is None:
-        what = "nodes" if per.of_nodes else f"pods per {per.scope}"
-        raise UnportableError(f"a number of {what} has no equivalent")
+        raise UnportableError(f"a number of pods per {per.place} has no equivalent")
     return telling.conditions.label(per.domain)
 
 
@@ -121,13 +124,14 @@ def _told(clause: Limit) -> Iterator[ToldPart]:
 
 def _counted(clause: CountClause, counts: GroupCounts, group: int) -> CountEvidence:
     here, bound = int(counts.high[group]), counts.bound_of(clause, group)
-    if clause.groups_are == "used nodes":
+    if clause.groups_are == "used places":
         is_sum = clause.amount is not None
+        places = "nodes" if clause.place is everywhere else "places"
         most = _sum(bound.amount or 0) if is_sum else bound
-        used = f"up to {here} of {counts.total} nodes are used with this pod"
+        used = f"up to {here} of {counts.total} {places} are used with this pod"
         if is_sum:
             used = f"up to {_sum(here)} of {_sum(counts.total)} on used nodes with this pod"
-        used = used if here else "with this pod no more nodes are used"
+        used = used if here else f"with this pod no more {places} are used"
         every = range(ON, len(counts.high))
         unit = "empty" if clause.empty else "used"
         return f"{used}; {bound.kind} {most} {unit}", every, ()

@@ -20,7 +20,7 @@ def _programs(clause: Preempt, compiler: PolicyCompiler) -> Iterator[PreemptProg
         allows=compiler.optional(clause.allow),
         keep=keep.count if keep is not None else None,
         order=compiler.compiled(keep.by) if keep is not None else None,
-        passes_missing=clause.missing == "pass",
+        passes_missing=compiler.policy.passes_missing(clause),
     )
 
 

@@ -58,7 +58,7 @@ def _program(checked: Checked, compilers: Iterable[PolicyCompiler]) -> Program:
         cluster=policy.cluster,
         weight=int(policy.setting("weight", DEFAULT_WEIGHT)),
         audit=policy.setting("mode", "enforce") == "audit",
-        ignores_errors=policy.setting("failure", "fail") == "ignore",
+        passes_missing=policy.passes_missing(),
         only_used=policy.only_used,
         select=parts[0].optional(policy.selector),
         clauses=tuple(made for kind, given in kinds for made in kind.programs(*given)),

@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -91,6 +91,7 @@ class Binding:
         return path_of(CORE, "pods", self.namespace, self.name)
 
 
+@dataclass(eq=False, slots=True)
 class Binder:
     """Creates Bindings. On one event loop. The owner awaits `idle` before it stops.
 
@@ -99,30 +100,22 @@ class Binder:
     may be the leader.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        cache: Cache,
-        engine: Engine,
-        answers: LastAnswers,
-        schedulers: Schedulers,
-        *,
-        leads_until: Callable[[], float] = lambda: math.inf,
-        clock: Callable[[], float] = time.monotonic,
-        report: Report = unreported,
-    ) -> None:
-        self._api = api
-        self._report = report
-        self._cache = cache
-        self._engine = engine
-        self._answers = answers
-        self._schedulers = schedulers
-        self._leads_until = leads_until
-        self._clock = clock
-        self.waits = ConditionWaits(cache, engine.looks.waits_for, engine.held)
-        self.held = HeldPods(api, cache, clock)
-        self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
-        self._checks: set[asyncio.Task[None]] = set()
+    _api: Api
+    _cache: Cache
+    _engine: Engine
+    _answers: LastAnswers
+    _schedulers: Schedulers
+    leads_until: Callable[[], float] = lambda: math.inf
+    clock: Callable[[], float] = time.monotonic
+    report: Report = unreported
+    waits: ConditionWaits = field(init=False)
+    held: HeldPods = field(init=False)
+    _running: dict[str, tuple[Binding, asyncio.Task[None]]] = field(default_factory=dict)
+    _checks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.waits = ConditionWaits(self._cache, self._engine.looks.waits_for, self._engine.held)
+        self.held = HeldPods(self._api, self._cache, self.clock)
 
     async def bind(self, binding: Binding, deadline: float, client: BindClient = NOBODY) -> None:
         """Return when the pod is bound to the node. `deadline` is in seconds of the clock.
@@ -130,7 +123,7 @@ class Binder:
         Time in which the call is held does not count. Calls about one pod share one Binding. Raises
         EngineError if the pod is not bound or if that is unknown.
         """
-        self._cache.expire(self._clock())
+        self._cache.expire(self.clock())
         running = self._running.get(binding.uid)
         if running is not None and running[0] != binding:
             raise RefusedError(f"the pod is being bound to `{running[0].node}`")
@@ -148,28 +141,26 @@ class Binder:
         """
         while True:
             await shared_pause(_UNSEEN_SECONDS)
-            for pod in self._cache.unseen(self._clock() + HOLD_SECONDS - _UNSEEN_SECONDS):
+            for pod in self._cache.unseen(self.clock() + HOLD_SECONDS - _UNSEEN_SECONDS):
                 binding = Binding(pod.namespace, pod.name, pod.uid, pod.nodeName)
                 if pod.uid not in self._running:
                     with suppress(ApiError, ApiUnreachableError):
-                        await self._look(binding)
+                        await self._look(binding, _UNSEEN_SECONDS)
 
-    async def _look(self, binding: Binding) -> None:
-        """Forget a pod if it is gone. Raises ApiError and ApiUnreachableError."""
-        try:
-            pod = self._decoded(await self._fetch(binding, _UNSEEN_SECONDS))
-            is_gone = pod.uid != binding.uid
-        except RefusedError:
-            is_gone = True
-        if is_gone:
-            self._forget(binding)
+    async def _look(self, binding: Binding, seconds: float) -> Peer | None:
+        """The pod as it is; None if it is gone, and then it is forgotten.
 
-    def _forget(self, binding: Binding) -> None:
-        """Forget a pod that is gone. Meanwhile, another one may have been bound under its name."""
-        key = f"{binding.namespace}/{binding.name}"
-        known = self._cache.pod(key)
+        Raises ApiError and ApiUnreachableError.
+        """
+        with suppress(RefusedError):
+            pod = self._decoded(await self._fetch(binding, seconds))
+            if pod.uid == binding.uid:
+                return pod
+        # Meanwhile, another one may have been bound under its name.
+        known = self._cache.pod(key := f"{binding.namespace}/{binding.name}")
         if known is not None and known.uid == binding.uid:
             self._cache.forget(key)
+        return None
 
     async def idle(self) -> None:
         """Return when no pod is being bound. What waits is given up."""
@@ -199,7 +190,7 @@ class Binder:
                 return
         answer = self._answer(binding)
         if answer is None:
-            body = await self._fetch(binding, deadline - self._clock())
+            body = await self._fetch(binding, deadline - self.clock())
             pod = self._decoded(body)
             if _is_bound(binding, pod):
                 return
@@ -239,29 +230,31 @@ class Binder:
     ) -> None:
         """Counts an admitted pod on its node, and creates its Binding when that need not wait."""
         key = key_of(admission.pod)
-        until = self._clock() + HOLD_SECONDS
         # While a pod waits, its time is that of what it waits for.
-        ends = math.inf if admission.waits or admission.until else until
+        waits = admission.waits or admission.until
+        ends = math.inf if waits else self.clock() + HOLD_SECONDS
+        earlier = self._cache.assumptions.get(key)
         self._cache.assume(admission.pod, binding.node, ends, admission.annotations)
         try:
             deadline += await self._held_back(binding, body, admission, client)
             if admission.is_counted:
                 # After that time another replica may be the leader, and decide by other counts. A
                 # later time may be that of another term.
-                deadline = min(deadline, self._leads_until())
+                deadline = min(deadline, self.leads_until())
             await self._create(binding, admission, deadline)
-        except NotSentError:
-            self._cache.forget(key)
-            raise
-        except ApiUnreachableError as error:
+        except EngineError as error:
+            is_sent = isinstance(error, ApiUnreachableError) and not isinstance(error, NotSentError)
+            if not (is_sent or (earlier and earlier.uid == binding.uid)):
+                self._cache.forget(key)
+                raise
+            # The end of this call says nothing of an earlier one, whose Binding may be there.
             check = asyncio.create_task(self._check(binding, key))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)
+            if not is_sent:
+                raise
             text = f"it is not known yet whether the pod was bound: {error}"
             raise ApiUnreachableError(text) from error
-        except EngineError:
-            self._cache.forget(key)
-            raise
         self._cache.confirm(key, binding.uid)
 
     async def _held_back(
@@ -271,7 +264,7 @@ class Binder:
 
         Raises WaitedInVainError where that is in vain.
         """
-        began, node = self._clock(), binding.node
+        began, node = self.clock(), binding.node
         if not (admission.until or admission.waits):
             return 0.0
         why_held = partial(self._why_held, binding.uid, body, admission.waits)
@@ -281,7 +274,7 @@ class Binder:
                 await self.waits.until(uid, key, node, body, admission.until, client.ended)
             for part in admission.waits:
                 await self._held_for(part, binding, client)
-        return self._clock() - began
+        return self.clock() - began
 
     def _why_held(self, uid: str, body: bytes, parts: Sequence[DecisionPart]) -> str:
         """What a held pod waits for: conditions first, and then parts of decisions."""
@@ -321,7 +314,7 @@ class Binder:
         answer = self._answers.find(binding.uid)
         if answer is None or answer.offers(binding.node):
             return answer
-        return answer if self._clock() < self._leads_until() else None
+        return answer if self.clock() < self.leads_until() else None
 
     def _check_scheduler(self, pod: Peer) -> None:
         """Raises RefusedError for a pod of a scheduler that does not call Placet."""
@@ -356,8 +349,8 @@ class Binder:
 
         def seconds() -> float:
             """The time in which a Binding may be sent; the Lease may be lost at any moment."""
-            ends = self._leads_until() if admission.is_counted else math.inf
-            return min(deadline, ends) - self._clock()
+            ends = self.leads_until() if admission.is_counted else math.inf
+            return min(deadline, ends) - self.clock()
 
         while (left := seconds()) > 0:
             try:
@@ -366,14 +359,14 @@ class Binder:
                 )
             except NotSentError as error:
                 never = error
-                self._report(_WORK, why(_WORK, error))
+                self.report(_WORK, why(_WORK, error))
             except ApiUnreachableError as error:
                 unknown = error
-                self._report(_WORK, why(_WORK, error))
+                self.report(_WORK, why(_WORK, error))
             except ApiError as error:
                 if error.status == _CONFLICT:
                     # The pod has a node already, perhaps from an earlier attempt of this call.
-                    left = max(_PAUSE_SECONDS, deadline - self._clock())
+                    left = max(_PAUSE_SECONDS, deadline - self.clock())
                     pod = self._decoded(await self._fetch(binding, left))
                     if _is_bound(binding, pod):
                         self._learn(binding, pod)
@@ -383,7 +376,7 @@ class Binder:
                     raise RefusedError("the pod is gone") from error
                 if error.is_denied:
                     text = why(_WORK, error)
-                    self._report(_WORK, text)
+                    self.report(_WORK, text)
                     raise RefusedError(text) from error
                 if not error.is_transient:
                     raise
@@ -393,26 +386,22 @@ class Binder:
                 never = error
                 await asyncio.sleep(min(error.retry_after_seconds or 0.0, max(0.0, seconds())))
             else:
-                self._report(_WORK, "")
+                self.report(_WORK, "")
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
         raise unknown or never
 
     async def _check(self, binding: Binding, key: str) -> None:
         """Count the pod on its node until a GET shows that it is not there."""
-        until = self._clock() + HOLD_SECONDS
-        while self._clock() < until:
+        until = self.clock() + HOLD_SECONDS
+        while self.clock() < until:
             await asyncio.sleep(_CHECK_SECONDS)
             with suppress(ApiError, ApiUnreachableError):
-                try:
-                    pod = self._decoded(await self._fetch(binding, _CHECK_SECONDS))
-                except RefusedError:
-                    self._forget(binding)
-                    return
-                if pod.uid == binding.uid and pod.nodeName == binding.node:
+                pod = await self._look(binding, _CHECK_SECONDS)
+                if pod is not None and pod.nodeName == binding.node:
                     self._learn(binding, pod)
                     self._cache.confirm(key, binding.uid)
-                elif not pod.nodeName and binding.uid not in self._running:
+                elif pod is not None and not pod.nodeName and binding.uid not in self._running:
                     self._cache.forget(key)
                 return
 
@@ -435,7 +424,7 @@ class Binder:
         """Takes what a pod that is bound was given: the first of its Bindings says it."""
         held = self._cache.assumption(key_of(pod), binding.uid)
         if held is not None and held[1]:
-            until = self._clock() + HOLD_SECONDS
+            until = self.clock() + HOLD_SECONDS
             self._cache.assume(pod, binding.node, until, pod.annotations)
 
     async def _fetch(self, binding: Binding, seconds: float) -> bytes:

@@ -25,13 +25,14 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import msgspec
 
 from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Identity, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
-from engine.objects.decoding import read_json
 from grammar.messages.texts import os_reason
 from policies.disk import contents
+from policies.resource import read_json
 
 T = TypeVar("T")
 CORE = "/api/v1"
@@ -69,7 +70,11 @@ class Api(Protocol):
     ) -> bytes: ...
 
 
-async def read_if_there(api: Api, path: str, seconds: float) -> bytes | None:
+# For the whole answer of a request that says nothing else.
+REQUEST_SECONDS = 30.0
+
+
+async def read_if_there(api: Api, path: str, seconds: float = REQUEST_SECONDS) -> bytes | None:
     """The JSON of an object; None if there is none. Raises ApiError and ApiUnreachableError."""
     try:
         return await api.request("GET", path, timeout_seconds=seconds)
@@ -77,6 +82,24 @@ async def read_if_there(api: Api, path: str, seconds: float) -> bytes | None:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
+
+
+async def read_as(api: Api, path: str, kind: type[T], seconds: float) -> T | None:
+    """An object of a type; None if there is none. Raises ApiError and ApiUnreachableError."""
+    if (body := await read_if_there(api, path, seconds)) is None:
+        return None
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ApiUnreachableError(f"the answer cannot be read: {error}") from error
+
+
+async def patch(
+    api: Api, path: str, change: object, form: str = "merge", seconds: float = REQUEST_SECONDS
+) -> None:
+    """Changes an object by a patch of a form of the API. Raises ApiError, ApiUnreachableError."""
+    body, content_type = msgspec.json.encode(change), f"application/{form}-patch+json"
+    await api.request("PATCH", path, body=body, content_type=content_type, timeout_seconds=seconds)
 
 
 async def read_most(response: aiohttp.ClientResponse, most: int) -> bytes | None:
@@ -179,8 +202,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 # ---- connections
 
 _CONNECT_SECONDS = 10.0
-# For the whole answer of a request that says nothing else.
-REQUEST_SECONDS = 30.0
 _UNAUTHORIZED = 401
 # The largest message of a WebSocket; kubelets send parts of 32 KiB.
 _MOST_MESSAGE = 1 << 20
@@ -483,6 +504,10 @@ class ApiClient:
     def _unreachable(self, error: Exception, seconds: float) -> ApiUnreachableError:
         kind, remedy = ApiUnreachableError, ""
         match error:
+            case aiohttp.ConnectionTimeoutError():
+                kind = NotSentError
+                text = f"`{self.host}` took no connection within {_CONNECT_SECONDS:g} s"
+                remedy = "check that this address of the kubeconfig is that of the API server"
             case TimeoutError():
                 text = f"`{self.host}` sent nothing for {seconds:g} s"
                 remedy = "check that this address of the kubeconfig is that of the API server"

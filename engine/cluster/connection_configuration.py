@@ -116,7 +116,7 @@ def _read(files: str) -> list[Mapping[Any, Any]]:
     read = list[Mapping[Any, Any]]()
     for path in _present(files):
         try:
-            found = documents.read(contents(path).decode())
+            found = [*documents.read(contents(path).decode())]
         except DocumentError as error:
             text = f"the kubeconfig `{path}` cannot be used: it {error}"
             raise ClusterConfigurationError(text, _ANOTHER) from None

@@ -8,11 +8,12 @@ bounds the time.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -21,12 +22,12 @@ import msgspec
 from engine.cache.list_watch import ListerWatcher, Params
 from engine.cluster.client import read_most
 from engine.errors import ApiError, ApiUnreachableError, why
-from engine.objects.decoding import read_json
 from engine.program.tables import MOST_BYTES
 from grammar.messages.texts import shown
 from policies.disk import contents
+from policies.resource import read_json
 
-METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
+METRICS, METRICS_V1 = (f"/apis/metrics.k8s.io/{v}/nodes" for v in ("v1beta1", "v1"))
 _MOST_REASON = 160
 # The most bytes of an error answer that are looked at.
 _MOST_ERROR_BYTES = 16 << 10
@@ -76,9 +77,15 @@ def with_right(text: str) -> str:
 
 
 async def metrics_of_nodes(api: DataApi, seconds: float) -> bytes:
-    """The NodeMetricsList of the cluster. Raises SourceError."""
+    """The NodeMetricsList of the cluster, of either version. Raises SourceError."""
+    more: Any = {"timeout_seconds": seconds, "most_bytes": MOST_BYTES}
     try:
-        return await api.request("GET", METRICS, timeout_seconds=seconds, most_bytes=MOST_BYTES)
+        try:
+            return await api.request("GET", METRICS, **more)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+        return await api.request("GET", METRICS_V1, **more)
     except ApiError as error:
         if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE):
             text = f"the cluster has no metrics of nodes ({error}): is metrics-server installed?"
@@ -96,13 +103,19 @@ class PrometheusClient:
     """Connections to the Prometheus servers that policies name.
 
     With `ca`, certificates are those of this authority. The `token` of the file is sent with
-    requests over https, and is read again for each.
+    requests over https, and the `headers` of the file with all; both are read again for each.
     """
 
-    def __init__(self, agent: str, ca: Path | None = None, token: Path | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        ca: Path | None = None,
+        token: Path | None = None,
+        headers: Path | None = None,
+    ) -> None:
         self._agent = agent
         self._ca = ca
-        self._token = token
+        self._files = token, headers
         self._session: aiohttp.ClientSession | None = None
 
     async def query(self, url: str, query: str, seconds: float) -> bytes:
@@ -144,24 +157,25 @@ class PrometheusClient:
         return self._session
 
     async def _headers(self, url: str) -> Mapping[str, str]:
-        headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": self._agent,
-        }
-        if self._token is not None and urlsplit(url).scheme == "https":
-            token = await asyncio.to_thread(contents, self._token, takes_pipes=False)
-            headers["Authorization"] = f"Bearer {token.decode().strip()}"
-        return headers
+        (token, given), found = self._files, dict[str, str]()
+        if given is not None:
+            found |= headers_of(await asyncio.to_thread(contents, given, takes_pipes=False))
+        if token is not None and urlsplit(url).scheme == "https":
+            secret = await asyncio.to_thread(contents, token, takes_pipes=False)
+            found["Authorization"] = f"Bearer {secret.decode().strip()}"
+        accepted = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        return {**found, **accepted, "User-Agent": self._agent}
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         status, url = response.status, _quoted(str(response.url.origin()))
         if 300 <= status < 400:
             raise SourceError("redirected", f"{url} redirects, which is not followed")
         if status != HTTPStatus.OK:
-            answer = read_json(await _some(response), _ErrorAnswer) or _ErrorAnswer()
-            more = f": {shown(answer.error, _MOST_REASON)}" if answer.error else ""
-            text = f"{url} answers {status}{more}"
+            said = await _some(response)
+            words = (read_json(said, _ErrorAnswer) or _ErrorAnswer()).error
+            if response.content_type == "text/plain":
+                words = said.decode("utf-8", "replace").strip()
+            text = f"{url} answers {status}{words and ': '}{shown(words, _MOST_REASON)}"
             raise SourceError("denied" if status in (401, 403) else "refused", text)
         kind = response.content_type
         if kind != "application/json":
@@ -173,6 +187,24 @@ class PrometheusClient:
             text = f"{url} answers with more than {MOST_BYTES >> 20} MiB"
             raise SourceError("too_large", text)
         return body
+
+
+# A header of a file: not what is secret, and not what is about the connection.
+_HEADER = re.compile(
+    r"(?!(?:proxy-)?authorization:|cookie:|host:|connection:)([\w-]+):[ \t]*([!-~][ -~]*)",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def headers_of(text: bytes) -> dict[str, str]:
+    """The headers of a file, a line for each: `X-Scope-OrgID: shop`. Raises ValueError."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
+        header = _HEADER.fullmatch(line.strip())
+        if line.strip() and header is None:
+            raise ValueError(f"line {number} is no header that may be sent")
+        found |= {} if header is None else {header[1]: header[2]}
+    return found
 
 
 async def _some(response: aiohttp.ClientResponse) -> bytes:

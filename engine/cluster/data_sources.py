@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar, assert_never
 
 from engine.cache.informers import StartTask
@@ -26,9 +27,9 @@ from engine.cluster.data_watching import (
     watch_file,
     watch_objects,
 )
-from engine.data.reading import DataError, RowSample, rows_of_metrics, rows_of_prometheus
+from engine.data import DataError, RowSample, rows_of_metrics, rows_of_prometheus
 from engine.fairness import ByteAccounts
-from engine.program.tables import SourceStatus, Table, TableSpec, source_label
+from engine.program.tables import Labels, SourceStatus, Table, TableSpec, source_label
 from grammar.messages.texts import shown
 from grammar.tree.policy import FromConfigMap, FromFile, FromMetrics, FromObjects, FromPrometheus
 from grammar.values.time import NEVER, SECOND
@@ -94,7 +95,7 @@ class SourceState:
         # The room for rows when it failed last.
         self._lacking = 0
         self._newest = 0
-        self._left_out, self._cause = 0, ""
+        self._left_out, self._cause, self._doubt = 0, "", ""
         self._changed = changed
         self._note = note
         self._now = now
@@ -125,11 +126,11 @@ class SourceState:
         if not self.spec.source.is_watched:
             times = (row.time.nanos for row in sample.rows.values())
             self._newest = max(times, default=self._now())
-        self._left_out, self._cause = sample.left_out, sample.cause
+        self._left_out, self._cause, self._doubt = sample.left_out, sample.cause, sample.doubt
         self._heal()
         if sample.left_out:
             self._note(self.label, "left_out", "")
-        self.table = Table(self.spec, sample.rows)
+        self.table = Table(self.spec, sample.rows, shared=sample.shared)
         self._changed()
 
     def works(self) -> None:
@@ -161,8 +162,13 @@ class SourceState:
         self.error = self.reason = self.told_error = ""
         self.since = None
 
-    def status(self, policies: tuple[str, ...]) -> SourceStatus:
+    def status(
+        self, policies: tuple[str, ...], nodes: Labels, keys: Collection[str]
+    ) -> SourceStatus:
+        """How it does; rows should have the `keys` of nodes, if a policy reads them so."""
         now, table, spec = self._now(), self.table, self.spec
+        useless, lacking = ("", None) if table is None else table.use(nodes, keys)
+        odd, reason = useless or self._doubt, "useless" if useless else "doubtful"
         until = self._newest + int(spec.stale * SECOND)
         if table is not None and spec.source.is_watched:
             until = table.until
@@ -173,13 +179,13 @@ class SourceState:
             policies,
             rows=0 if table is None else len(table.rows),
             age=None if table is None else self._age(now),
-            error=self.error,
-            reason=self.reason,
-            told_error=self.told_error,
+            error=self.error or odd,
+            reason=self.reason or (reason if odd else ""),
+            told_error=self.told_error or odd,
             is_stale=table is None or until <= now,
-            since=0.0 if self.since is None else self.since / SECOND,
             left_out=self._left_out,
             cause=self._cause,
+            lacking=lacking,
         )
 
     def _age(self, now: int) -> float:
@@ -189,35 +195,33 @@ class SourceState:
         return max(0, now - self._newest) / SECOND
 
 
+@dataclass(eq=False, slots=True)
 class DataKeeper:
     """Keeper of the data that policies declare: sources and last tables. On one event loop."""
 
-    def __init__(
-        self,
-        parts: SourceParts,
-        start_task: StartTask,
-        take: TakeTables,
-        note: Note,
-    ) -> None:
-        self._parts = parts
-        self._start_task = start_task
-        self._take = take
-        self._note = note
-        self._now = time.time_ns
-        self._states: dict[str, SourceState] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._policies: Mapping[str, tuple[str, ...]] = {}
-        # One text at a time, always in the same thread: what an allocator keeps, it keeps once.
-        self._reader = ThreadPoolExecutor(1, "data")
+    _parts: SourceParts
+    _start_task: StartTask
+    _take: TakeTables
+    _note: Note
+    _now: Callable[[], int] = time.time_ns
+    _states: dict[str, SourceState] = field(default_factory=dict)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _keys: Mapping[str, Collection[str]] = field(default_factory=dict)
+    # One text at a time, always in the same thread: what an allocator keeps, it keeps once.
+    _reader: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "data"))
 
     def adopt(
-        self, specs: Mapping[str, TableSpec], policies: Mapping[str, tuple[str, ...]]
+        self,
+        specs: Mapping[str, TableSpec],
+        policies: Mapping[str, tuple[str, ...]],
+        keys: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         """Asks these sources from now on; what stays goes on undisturbed.
 
-        `policies` has the addresses of those that declare each.
+        `policies` has the addresses of those that declare each, `keys` the keys of nodes in rows.
         """
-        self._policies = policies
+        self._policies, self._keys = policies, keys
         gone = self._tasks.keys() - specs.keys()
         had_tables = any(self._states[digest].table is not None for digest in gone)
         for digest in gone:
@@ -236,10 +240,11 @@ class DataKeeper:
                 self._tasks.pop(digest).cancel()
                 self._start(digest, state)
 
-    def statuses(self) -> Sequence[SourceStatus]:
-        """The state of each source, by name."""
+    def statuses(self, nodes: Labels = MappingProxyType({})) -> Sequence[SourceStatus]:
+        """The state of each source, by name; `nodes` are those that there are."""
         found = [
-            state.status(self._policies.get(digest, ())) for digest, state in self._states.items()
+            state.status(self._policies.get(digest, ()), nodes, self._keys.get(digest, ()))
+            for digest, state in self._states.items()
         ]
         return sorted(found, key=lambda each: (each.name, each.kind, each.digest))
 

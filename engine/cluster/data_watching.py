@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,7 +27,7 @@ from engine.cache.reflector import Backoff, Reflector, Timing
 from engine.cache.store import ObjectStore
 from engine.cluster.client import CORE, path_of
 from engine.cluster.data_fetching import DataApi, SourceError, refusal, with_right
-from engine.data.reading import (
+from engine.data import (
     MOST_OBJECTS,
     DataError,
     NoRoomError,
@@ -34,11 +35,11 @@ from engine.data.reading import (
     RowSample,
     equal_rows,
     form_of_name,
+    row_of_both,
     row_of_object,
     rows_of_text,
 )
 from engine.errors import ApiError, ApiUnreachableError
-from engine.objects.decoding import read_json
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, TableSpec
 from engine.work import shared_pause
@@ -46,6 +47,7 @@ from grammar.messages.texts import os_reason, shown
 from grammar.values.time import Timestamp
 from policies.disk import Disk, Visit, contents
 from policies.loader import Watcher
+from policies.resource import read_json
 
 # Changes that come within this time are one change.
 _BATCH_SECONDS = 0.1
@@ -249,9 +251,8 @@ async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry
             raise SourceError("garbage", f"the ConfigMap {shown_name} cannot be read")
         written: str | None = (configmap.data or {}).get(entry)
         if written is None:
-            missing = f"`{shown(entry, _MOST_SHOWN)}`"
-            lacks = f"the ConfigMap {shown_name} has no entry {missing} in `data`"
-            raise SourceError("absent", lacks)
+            lacks = f"has no entry `{shown(entry, _MOST_SHOWN)}` in `data`"
+            raise SourceError("absent", f"the ConfigMap {shown_name} {lacks}")
         return written.encode("utf-8", "replace")
 
     async def apply() -> None:
@@ -282,24 +283,24 @@ class _ApiResourceList(msgspec.Struct, frozen=True):
     resources: list[_ApiResource]
 
 
-async def resource_of(api: DataApi, kind: str) -> Resource:
-    """What to watch for `v1/Pod` or `apps/v1/Deployment`. Raises SourceError."""
+async def resource_of(api: DataApi, kind: str, part: str = "") -> Resource:
+    """What to watch for `v1/Pod` or `apps/v1/Deployment`, or has a part. Raises SourceError."""
     version, _, name = kind.rpartition("/")
     base = "/apis/" if "/" in version else "/api/"
     path = base + "/".join(quote(part, safe="") for part in version.split("/"))
     unknown = f"the cluster has no `{shown(kind, _MOST_SHOWN)}` that can be watched"
     try:
         body = await api.request("GET", path, timeout_seconds=10.0, most_bytes=MOST_BYTES)
-    except ApiError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
+    except (ApiError, ApiUnreachableError) as error:
+        if isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND:
             raise SourceError("absent", unknown) from None
-        raise refusal(f"find `{shown(kind, _MOST_SHOWN)}`", error) from None
-    except ApiUnreachableError as error:
         raise refusal(f"find `{shown(kind, _MOST_SHOWN)}`", error) from None
     if (found := read_json(body, _ApiResourceList)) is None:
         raise SourceError("garbage", f"the API server's answer about {path} is no list")
+    parts = {each.name for each in found.resources}
     for each in found.resources:
-        if each.kind == name and "/" not in each.name and {"list", "watch"} <= {*each.verbs}:
+        can = f"{each.name}/{part}" in parts if part else {"list", "watch"} <= {*each.verbs}
+        if each.kind == name and "/" not in each.name and can:
             return Resource(each.name, f"{path}/{quote(each.name, safe='')}")
     raise SourceError("absent", unknown)
 
@@ -307,7 +308,8 @@ async def resource_of(api: DataApi, kind: str) -> Resource:
 class ObjectRows:
     """The rows of objects, which come as JSON and are made into rows in short steps.
 
-    A key that two objects have has no row: nobody knows which of them is meant, and who may make
+    A key that two objects have has what they are together, by columns with `sum`, `max` or `count`.
+    Without such a column it has no row: nobody knows which of them is meant, and who may make
     objects must not replace the row of another one.
     """
 
@@ -317,12 +319,13 @@ class ObjectRows:
         self.left_out, self.cause = 0, ""
         self._spec = spec
         self._now = now
+        self._began, self._time = 0.0, Timestamp(now())
         self._changed = changed
         self._waiting: dict[str, bytes | msgspec.Raw | None] = {}
         # The key of the row of each object, and the row.
         self._known: dict[str, tuple[str, Row]] = {}
         # The objects of each key, in any order.
-        self._owners: dict[str, tuple[str, ...]] = {}
+        self.owners: dict[str, dict[str, None]] = {}
         self._rows: dict[str, Row] = {}
         self.store = ObjectStore[Any](
             lambda raw: raw, lambda key, raw, *_: self._wait(key, raw), self._gone, lambda *_: True
@@ -346,69 +349,67 @@ class ObjectRows:
         self._changed.set()
 
     async def apply(self) -> bool:
-        """Makes rows of what waits; whether any row has changed.
-
-        The rows of a step share one time, which is an object less for each.
-        """
-        has_changed, began, now = False, time.perf_counter(), Timestamp(self._now())
+        """Makes rows of what waits; whether any row has changed."""
+        due = dict[str, None]()
         while self._waiting:
-            key, raw = self._waiting.popitem()
-            has_changed |= self._put(key, self._row(key, raw, now))
-            if time.perf_counter() - began > _STEP_SECONDS:
-                await asyncio.sleep(0)
-                began, now = time.perf_counter(), Timestamp(self._now())
-        return has_changed
+            await self._turn()
+            name, raw = self._waiting.popitem()
+            due |= dict.fromkeys(self._put(name, self._row(name, raw)))
+        return any([await self._settle(key) for key in due])
 
-    def _row(
-        self, key: str, raw: bytes | msgspec.Raw | None, now: Timestamp
-    ) -> tuple[str, Row] | None:
+    async def _turn(self) -> None:
+        """Gives the event loop its turn after a step; the rows of a step share one time."""
+        if time.perf_counter() - self._began > _STEP_SECONDS:
+            await asyncio.sleep(0)
+            self._began, self._time = time.perf_counter(), Timestamp(self._now())
+
+    def _row(self, key: str, raw: bytes | msgspec.Raw | None) -> tuple[str, Row] | None:
         if raw is None:
             return None
         if (found := read_json(raw)) is None:
             return None
         # A frame keeps values, so each object has its own.
-        frame = Frame(None, now, slots=self._spec.slots)
+        frame = Frame(None, self._time, slots=self._spec.slots)
         made = row_of_object(self._spec, found, frame)
         if made is None:
             self.left_out += 1
             self.cause = f"`{shown(key, _MOST_SHOWN)}` has no key"
         return made
 
-    def _put(self, name: str, made: tuple[str, Row] | None) -> bool:
-        """Takes the row of an object in place of the one it had."""
-        old = self._known.get(name)
-        if old is not None and made is not None and old[0] == made[0]:
-            if equal_rows(old[1], made[1]):
-                return False
-            self._known[name] = made
-            return self._settle(made[0])
-        has_changed = False
+    def _put(self, name: str, made: tuple[str, Row] | None) -> Iterator[str]:
+        """Takes the row of an object in place of the one it had, and yields their keys."""
+        old = self._known.pop(name, None)
         if old is not None:
-            del self._known[name]
-            owners = tuple(each for each in self._owners.pop(old[0]) if each != name)
-            if owners:
-                self._owners[old[0]] = owners
-            has_changed = self._settle(old[0])
-        if made is None:
-            return has_changed
-        if len(self._known) >= MOST_OBJECTS:
-            self.lacks = True
-            return has_changed
+            yield old[0]
+            del self.owners[old[0]][name]
+        if made is None or len(self._known) >= MOST_OBJECTS:
+            self.lacks |= made is not None
+            return
+        yield made[0]
+        if old is not None and old[0] == made[0] and equal_rows(old[1], made[1]):
+            made = old
         self._known[name] = made
-        self._owners[made[0]] = (*self._owners.get(made[0], ()), name)
-        return self._settle(made[0]) or has_changed
+        self.owners.setdefault(made[0], {})[name] = None
 
-    def _settle(self, key: str) -> bool:
-        """Puts the row of a key in force, if the key has one object alone."""
-        owners, old = self._owners.get(key, ()), self._rows.get(key)
-        if len(owners) == 1:
-            self._rows[key] = new = self._known[owners[0]][1]
-            return new is not old
-        if len(owners) > 1:
+    async def _settle(self, key: str) -> bool:
+        """Puts the row of a key in force; whether it is another one."""
+        new: Row | None = None
+        await self._turn()
+        if not (owners := self.owners.get(key)):
+            self.owners.pop(key, None)
+        elif len(owners) == 1 or any(column.over for column in self._spec.columns):
+            for row in (self._known[name][1] for name in owners):
+                await self._turn()
+                new = row if new is None else row_of_both(self._spec, new, row)
+        else:
             self.left_out += 1
-            names = ", ".join(shown(each, _MOST_SHOWN) for each in sorted(owners[:2]))
+            names = ", ".join(shown(each, _MOST_SHOWN) for each in sorted(islice(owners, 2)))
             self.cause = f"the key `{shown(key, _MOST_SHOWN)}` is that of two objects: {names}"
-        return self._rows.pop(key, None) is not None
+        old = self._rows.pop(key, None)
+        is_same = equal_rows(old, new)
+        if new is not None:
+            self._rows[key] = old if is_same else new
+        return not is_same
 
 
 async def watch_objects(watched: WatchedSource, api: DataApi, kind: str) -> None:
@@ -436,7 +437,8 @@ async def watch_objects(watched: WatchedSource, api: DataApi, kind: str) -> None
             return
         elif is_first or is_due:
             is_first = is_due = False
-            watched.take(RowSample(rows.rows, rows.left_out, rows.cause))
+            shared = frozenset(key for key, owners in rows.owners.items() if len(owners) > 1)
+            watched.take(RowSample(rows.rows, rows.left_out, rows.cause, shared=shared))
             rows.left_out, rows.cause = 0, ""
         else:
             watched.works()

@@ -5,7 +5,7 @@ the pod there. kube-scheduler sets it before a long binding cycle, too (KEP-5278
 pod has been held for some seconds, and removed when the pod is held no longer and has no node.
 
 INVARIANT: what another component has set stays: each change is of the version of the pod that was
-read, and what is removed is what was set here.
+read, and what is removed is what was set here, or by a Placet that led before.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from typing import Any
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cluster.client import CORE, Api, TokenBucket, path_of
+from engine.cluster.client import CORE, Api, TokenBucket, patch, path_of, read_if_there
 from engine.cluster.events import PodEvent, Regarding
 from engine.errors import ApiError
-from engine.objects.api_types import mapping
+from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import Peer
 
 # Most pods are bound before this time.
 _SHOWN_SECONDS = 2.0
 _PER_SECOND, _BURST = 20.0, 50
 _NOT_FOUND, _CONFLICT = 404, 409
+# Who has set a field, by the API server: the beginning of the User-Agent.
+_MANAGER = "placet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class HeldPods:
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._held: dict[str, HeldPod] = {}
         self.shown: dict[str, tuple[HeldPod, bool]] = {}
+        self._leads = False
 
     @contextmanager
     def holding(self, pod: Peer, node: str, why: Callable[[], str]) -> Iterator[None]:
@@ -69,6 +72,9 @@ class HeldPods:
 
         `tell` takes an event about each. Raises ApiError and ApiUnreachableError.
         """
+        if leads and not self._leads:
+            self._take_over()
+        self._leads = leads
         for uid, (each, _) in list(self.shown.items()):
             if self._held.get(uid) is not each and self._bucket.try_take():
                 await self._end(uid, each)
@@ -81,6 +87,17 @@ class HeldPods:
                 await self._begin(uid, each, msgspec.json.decode(body))
                 if uid in self.shown:
                     tell(event)
+
+    def _take_over(self) -> None:
+        """Takes the pods that an earlier leader has shown: it may be gone, and they are let go."""
+        for pod in self._cache.snapshot().pending.values():
+            body = self._cache.body(pod.uid) or b""
+            known = msgspec.json.decode(body) if b'"f:nominatedNodeName"' in body else {}
+            for by in mappings(mapping(known, "metadata"), "managedFields"):
+                fields = mapping(mapping(by, "fieldsV1"), "f:status")
+                if by.get("manager") == _MANAGER and "f:nominatedNodeName" in fields:
+                    before = HeldPod(pod, str(_shown(known)), 0.0, str)
+                    self.shown.setdefault(pod.uid, (before, True))
 
     async def _begin(self, uid: str, held: HeldPod, known: Mapping[str, Any]) -> None:
         """Shows a pod, unless another component does, or there is a newer version."""
@@ -98,12 +115,7 @@ class HeldPods:
     async def _end(self, uid: str, held: HeldPod) -> None:
         """Removes what is shown of a pod that has no node."""
         path = path_of(CORE, "pods", held.pod.namespace, held.pod.name)
-        try:
-            known = msgspec.json.decode(await self._api.request("GET", path))
-        except ApiError as error:
-            if error.status != _NOT_FOUND:
-                raise
-            known = {}
+        known = msgspec.json.decode(await read_if_there(self._api, path) or b"{}")
         is_there = mapping(known, "metadata").get("uid") == uid
         waits = is_there and not mapping(known, "spec").get("nodeName")
         if not (waits and _shown(known) == held.node) or await self._set(held.pod, known, None):
@@ -115,14 +127,10 @@ class HeldPods:
             "uid": pod.uid,
             "resourceVersion": mapping(known, "metadata").get("resourceVersion"),
         }
-        patch: Mapping[str, object] = {"metadata": version, "status": {"nominatedNodeName": node}}
+        path = path_of(CORE, "pods", pod.namespace, pod.name, "status")
         try:
-            await self._api.request(
-                "PATCH",
-                path_of(CORE, "pods", pod.namespace, pod.name, "status"),
-                body=msgspec.json.encode(patch),
-                content_type="application/merge-patch+json",
-            )
+            change = {"metadata": version, "status": {"nominatedNodeName": node}}
+            await patch(self._api, path, change)
         except ApiError as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 raise

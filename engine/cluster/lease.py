@@ -38,7 +38,7 @@ from typing import Any
 import msgspec
 
 from engine.cache.reflector import Report, unreported
-from engine.cluster.client import COORDINATION, Api, path_of, read_if_there
+from engine.cluster.client import COORDINATION, Api, patch, path_of, read_as
 from engine.errors import ApiError, ApiUnreachableError, why
 from engine.work import until_next
 from grammar.values.time import Timestamp
@@ -367,21 +367,10 @@ class Lease:
 
     async def _want(self) -> None:
         wish = {"metadata": {"annotations": {WANTED_BY: f"{self.identity} {self._stamp()}"}}}
-        await self._api.request(
-            "PATCH",
-            self._path,
-            body=msgspec.json.encode(wish),
-            content_type="application/merge-patch+json",
-            timeout_seconds=_REQUEST_SECONDS,
-        )
+        await patch(self._api, self._path, wish, seconds=_REQUEST_SECONDS)
 
     async def _read(self) -> _LeaseObject | None:
-        if (body := await read_if_there(self._api, self._path, _REQUEST_SECONDS)) is None:
-            return None
-        try:
-            return msgspec.json.decode(body, type=_LeaseObject)
-        except msgspec.MsgspecError as error:
-            raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
+        return await read_as(self._api, self._path, _LeaseObject, _REQUEST_SECONDS)
 
     async def _write(self, method: str, path: str, lease: _LeaseObject) -> bytes:
         """Write the Lease; return it as the API server has it then."""

@@ -19,8 +19,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,7 +29,16 @@ import msgspec
 
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
-from engine.cluster.client import COORDINATION, CORE, Api, TokenBucket, path_of, read_if_there
+from engine.cluster.client import (
+    COORDINATION,
+    CORE,
+    Api,
+    TokenBucket,
+    patch,
+    path_of,
+    read_as,
+    read_if_there,
+)
 from engine.cluster.lease import LeaseSpec
 from engine.counting.in_flight_pods import InFlightPod, InFlightPods, Schedulers
 from engine.decision.recent_answers import RejectedPod, RejectedPods
@@ -53,7 +61,8 @@ _PER_SECOND, _BURST = 20.0, 20
 _AT_ONCE = 8
 # The number of pods without a request so far that one round looks at.
 _MOST_LOOKS = 20
-# The pause before the next look at a pod that no decision is possible about.
+# The pause before the next look at a pod that no decision is possible about, or that may be on its
+# way to a node.
 _AGAIN_SECONDS = 10.0
 # The bytes of each thing that is known of pods; a pod takes some 1,000.
 _MOST_KNOWN = 32 << 20
@@ -103,125 +112,134 @@ class Requeuer:
         self._clock = clock
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._generation = 0
-        # The times of the last requeues of a pod, by uid. A pod that is offered a node and then
-        # rejected again begins with the shortest pause anew.
-        self._requeued: Remembered[str, deque[float]] = Remembered(_MOST_KNOWN)
-        # The condition of a pod, by uid, as it was set or seen last.
-        self._conditions: Remembered[str, str] = Remembered(_MOST_KNOWN)
-        # Of pods that were looked at without a request, by uid: the hash of their reasons, and the
-        # time of the next look if these stay the same.
+        # The last requeues of a pod, by uid: the reason in the condition, and the time. A pod that
+        # is offered a node and then rejected again begins with the shortest pause anew.
+        self._requeued: Remembered[str, tuple[tuple[str, float], ...]] = Remembered(_MOST_KNOWN)
+        # Of pods whose reasons are known, by uid: the hash of these, and the time of the next look
+        # if they stay the same; -inf for those that this replica was the last to refuse. The hash
+        # of reasons that no policy gives has the number of edits too: other policies may give them.
         self._looked_at: Remembered[str, tuple[int, float]] = Remembered(_MOST_KNOWN)
+        self._policies: object = None
+        self._edits = 0
 
-    async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
-        """Requeue the rejected pods that would pass. Returns their number.
+    async def requeue(self, pending: Mapping[str, Peer], now: str) -> None:
+        """Requeue the rejected pods that would pass.
 
         `pending` are the pods without a node, by key; `now` is an RFC 3339 time. Raises
         ApiUnreachableError, and ApiError if Placet may not do this or the server has failed.
         """
-        requeued = 0
-        due = self._rejected_pods.due()
-        waiting = [(r, p) for r in due if (p := self._waiting(r.pod, pending))]
+        rejected, is_same = self._rejected_pods.due(), self._rejected_pods.is_same
+        waiting = [(r, r.due, p) for r in rejected if (p := self._waiting(r.pod, pending))]
         # High priority first; among equal priorities the longest wait first.
-        waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
-        for rejected_pod, _ in waiting:
-            if self._judge.waits_unchanged(rejected_pod.pod):
-                # Often since the look at another pod that it waits for.
+        waiting.sort(key=lambda each: (-each[2].priority, each[0].at))
+        for each, due, _ in waiting:
+            if not is_same(each, due) or self._judge.waits_unchanged(each.pod):
+                # Often since the look at another pod that it waits for, which may have woken it.
                 continue
             if not self._bucket.try_take():
                 break
-            if not await self._would_pass(rejected_pod):
+            if await self._would_pass(each):
+                await self._requeue(each, due, now)
+            else:
                 self._bucket.give_back()
-                continue
-            requeued += await self._requeue(rejected_pod, now)
-        return requeued
 
-    async def _requeue(self, rejected_pod: RejectedPod, now: str) -> bool:
-        """Requeue one pod. Returns False if it is gone. Raises as `requeue`."""
-        times = self._count(rejected_pod.pod.uid)
+    async def _requeue(self, rejected_pod: RejectedPod, due: float, now: str) -> None:
+        """Requeue a pod, unless that or a request came since it was due. Raises as `requeue`."""
+        if not self._rejected_pods.is_same(rejected_pod, due):
+            return
+        self._generation += 1
+        uid, reason = rejected_pod.pod.uid, f"Generation{self._generation}"
+        self._count(uid, reason)
         # First, because kube-scheduler may ask before the API server has answered.
         self._rejected_pods.requeued(rejected_pod)
         try:
-            is_there = await self._patch(rejected_pod.pod, now)
+            is_there = await self._patch(rejected_pod.pod, reason, now)
         except (ApiError, NotSentError):
             # Nothing was written.
-            times.pop()
+            self._requeued.put(uid, tuple(each for each in self._last(uid) if each[0] != reason))
             self._rejected_pods.not_requeued(rejected_pod)
             raise
         if not is_there:
             self._rejected_pods.not_requeued(rejected_pod)
             self._rejected_pods.postpone(rejected_pod)
-        return is_there
 
     async def wake(self, uids: Iterable[str], snapshot: Snapshot, now: str) -> None:
         """Requeue rejected pods at once, because they would pass now. Raises as `requeue`."""
         found = filter(None, map(self._rejected_pods.find, uids))
         pending = snapshot.pending
-        waiting = [each for each in found if self._waiting(each.pod, pending, written=False)]
+        waiting = [(r, r.due) for r in found if self._waiting(r.pod, pending, written=False)]
         for first in range(0, len(waiting), _AT_ONCE):
             part = waiting[first : first + _AT_ONCE]
-            await asyncio.gather(*(self._requeue(each, now) for each in part))
+            await asyncio.gather(*(self._requeue(each, due, now) for each, due in part))
 
     async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
         pod = rejected_pod.pod.undecoded()
         try:
-            passes = await self._told(lambda: self._judge.would_pass(pod))
-        except EngineError:
-            return False
-        if passes is None:
+            return await self._told(lambda: self._judge.would_pass(pod))
+        except DeadlineExceededError:
             # A call of filter finds out; the pauses between these grow.
             self._gave_up("requeueing", pod.key)
             return True
-        return passes
+        except EngineError:
+            return False
 
-    async def _told(self, look: Callable[[], bool]) -> bool | None:
-        """What a look says within a few portions of time; None if it takes more.
-
-        Raises EngineError.
-        """
-        for _ in range(MOST_PORTIONS):
+    async def _told(self, look: Callable[[], bool]) -> bool:
+        """What a look says within a few portions of time. Raises EngineError."""
+        for _ in range(MOST_PORTIONS - 1):
             # Between two portions, kube-scheduler's calls are answered.
             await asyncio.sleep(0)
             with suppress(DeadlineExceededError):
                 return look()
-        return None
+        await asyncio.sleep(0)
+        return look()
 
-    async def notice(self, pending: Mapping[str, Peer]) -> None:
+    async def notice(self, pending: Mapping[str, Peer], policies: object) -> None:
         """Add pods that another replica, or this one before a restart, has refused.
 
         Their condition has a reason that our policies give now. So every replica looks at once,
-        whether it leads or not: policies may change before it does. Raises as `requeue`.
+        whether it leads or not: policies may change before it does. `policies` are those in force:
+        with others, pods are looked at again whose reasons no policy gave. Raises as `requeue`.
         """
+        if policies is not self._policies:
+            self._policies, self._edits = policies, self._edits + 1
         looked = 0
-        for key, peer in pending.items():
-            if peer.requeued and peer.requeued != self._conditions.get(peer.uid):
+        for peer in pending.values():
+            if peer.requeued and peer.requeued not in dict(self._last(peer.uid)):
                 # Another replica has requeued it. Requeues of all of them count.
-                self._conditions.put(peer.uid, peer.requeued)
-                self._count(peer.uid)
-            if looked == _MOST_LOOKS:
+                self._count(peer.uid, peer.requeued)
+            if not (reasons := _reasons(peer)) or not self._schedulers.have(peer):
                 continue
-            if peer.uid in self._rejected_pods or not _is_waiting(peer):
-                continue
-            reasons = peer.unscheduled.message if peer.unscheduled is not None else None
-            if not reasons or not self._schedulers.have(peer):
-                continue
-            known, again = self._looked_at.get(peer.uid) or (0, 0.0)
-            if known == hash(reasons) and self._clock() < again:
+            if self._is_known(peer.uid, reasons) or looked == _MOST_LOOKS:
                 continue
             looked += 1
-            namespace, _, name = key.partition("/")
-            path = path_of(CORE, "pods", namespace, name)
+            path = path_of(CORE, "pods", peer.namespace, peer.name)
             try:
                 pod = self._judge.read(await self._api.request("GET", path))
             except (ApiError, BadObjectError) as error:
                 if isinstance(error, ApiError) and (error.is_denied or error.is_transient):
                     raise
                 pod = None
+            looked_at = hash((reasons, self._edits)), math.inf
             refused = pod is not None and await self._has_refused(pod, reasons)
-            again = self._clock() + _AGAIN_SECONDS if refused is None else math.inf
-            self._looked_at.put(peer.uid, (hash(reasons), again))
+            if refused is None:
+                looked_at = hash(reasons), self._clock() + _AGAIN_SECONDS
+            self._looked_at.put(peer.uid, looked_at)
             if pod is not None and refused:
                 self._rejected_pods.noticed(pod)
+
+    def _is_known(self, uid: str, reasons: str) -> bool:
+        """Whether a pod need not be looked at for these reasons."""
+        refused, known = (hash(reasons), -math.inf), self._looked_at.get(uid)
+        if uid in self._rejected_pods:
+            if known != refused:
+                self._looked_at.put(uid, refused)
+            return True
+        if known == refused:
+            # It was offered a node since, and has these reasons until it is bound.
+            known = self._looked_at.put(uid, (refused[0], self._clock() + _AGAIN_SECONDS))
+        hashes = refused[0], hash((reasons, self._edits))
+        return known is not None and known[0] in hashes and self._clock() < known[1]
 
     async def _has_refused(self, pod: RequestPod, reasons: str) -> bool | None:
         """Whether one of the reasons is ours; None if that cannot be told now."""
@@ -230,13 +248,14 @@ class Requeuer:
         except EngineError:
             return None
 
-    def _count(self, uid: str) -> deque[float]:
-        """Add a requeue of a pod to the times of the last ones, and return these."""
-        times = self._requeued.get(uid)
-        if times is None:
-            times = self._requeued.put(uid, deque(maxlen=_MOST_PER_MINUTE))
-        times.append(self._clock())
-        return times
+    def _last(self, uid: str) -> Sequence[tuple[str, float]]:
+        """The last requeues of a pod: the reasons in the condition, and the times."""
+        return self._requeued.get(uid) or ()
+
+    def _count(self, uid: str, reason: str) -> None:
+        """Add a requeue of a pod to the last ones."""
+        last = (*self._last(uid), (reason, self._clock()))
+        self._requeued.put(uid, last[-_MOST_PER_MINUTE:])
 
     def _waiting(
         self, pod: RequestPod, pending: Mapping[str, Peer], *, written: bool = True
@@ -246,31 +265,24 @@ class Requeuer:
         `written` says that kube-scheduler must have written that it waits.
         """
         peer = pending.get(pod.key)
-        if peer is None or peer.uid != pod.uid or (written and not _is_waiting(peer)):
+        if peer is None or peer.uid != pod.uid or (written and _reasons(peer) is None):
             return None
-        times = self._requeued.get(pod.uid)
-        if times is None or len(times) < _MOST_PER_MINUTE:
-            return peer
-        return peer if self._clock() - times[0] >= _MINUTE_SECONDS else None
+        last = self._last(pod.uid)
+        is_often = len(last) == _MOST_PER_MINUTE and self._clock() - last[0][1] < _MINUTE_SECONDS
+        return None if is_often else peer
 
-    async def _patch(self, pod: RequestPod, now: str) -> bool:
+    async def _patch(self, pod: RequestPod, reason: str, now: str) -> bool:
         """Set the condition. Returns False if the pod is gone or was replaced."""
-        self._generation += 1
-        reason = self._conditions.put(pod.uid, f"Generation{self._generation}")
         condition: dict[str, Any] = {
             "type": REQUEUE_CONDITION,
             "status": "True",
             "reason": reason,
             "lastTransitionTime": now,
         }
-        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        path = path_of(CORE, "pods", pod.namespace, pod.name, "status")
         try:
-            await self._api.request(
-                "PATCH",
-                path_of(CORE, "pods", pod.namespace, pod.name, "status"),
-                body=msgspec.json.encode(patch),
-                content_type="application/strategic-merge-patch+json",
-            )
+            await patch(self._api, path, change, "strategic-merge")
         except ApiError as error:
             if error.is_denied or error.is_transient:
                 raise
@@ -278,11 +290,12 @@ class Requeuer:
         return True
 
 
-def _is_waiting(peer: Peer) -> bool:
-    """Whether the pod is in kube-scheduler's queue of unschedulable pods; gated pods are not."""
+def _reasons(peer: Peer) -> str | None:
+    """Why the pod is in kube-scheduler's queue of unschedulable pods; None if it is in none."""
     condition = peer.unscheduled
-    rejected = condition is not None and condition.reason == _REJECTED
-    return rejected and peer.deletionTimestamp is None
+    if condition is None or condition.reason != _REJECTED or peer.deletionTimestamp is not None:
+        return None
+    return condition.message or ""
 
 
 _REQUEST_SECONDS = 5.0
@@ -321,13 +334,12 @@ class SchedulerLease:
         began = self.clock()
         path = path_of(COORDINATION, "leases", *self.lease)
         try:
-            body = await read_if_there(self.api, path, _REQUEST_SECONDS) or b"{}"
-            spec = msgspec.json.decode(body, type=_SchedulerLeaseObject).spec
-        except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
+            found = await read_as(self.api, path, _SchedulerLeaseObject, _REQUEST_SECONDS)
+        except (ApiError, ApiUnreachableError) as error:
             self.report(_LEASE_WORK, why(_LEASE_WORK, error))
             return
         self.report(_LEASE_WORK, "")
-        if not spec.holderIdentity:
+        if found is None or not (spec := found.spec).holderIdentity:
             # Without a Lease, kube-scheduler has no leader election, or one of another name. If it
             # was released, the process has ended or is ending, and the next one is awaited.
             return

@@ -31,8 +31,8 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 # The groups of a share: the nodes for which its `on` is not true, and the nodes for which it is
-# true. For a limit that counts nodes, OFF has the nodes that do not count, and each other node is a
-# group of its own.
+# true. For a limit that counts places, OFF has the nodes that do not count, and each other group is
+# a place.
 OFF, ON = 0, 1
 # A computed number is never larger. Groups without a node have it, so that they are open.
 LARGEST = 2**62
@@ -55,8 +55,8 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     nowhere, None where that makes no difference. `sections` has for each domain the number of those
     that it is compared with, None where all are compared.
 
-    Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
-    asked pod is in the group, 0 where it takes no further node; `total` is the number of the nodes
+    Where a limit counts places, `high` and `low` are the most and the fewest places in use once the
+    asked pod is in the group, 0 where it takes no further one; `total` is the number of the places
     that count. So it is with what nodes add.
     """
 
@@ -126,8 +126,8 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
             skew = _number(clause.bound.amount, counts)
             return counts.high + counts.own - fewest(clause, counts) <= skew
         case "limit":
-            if clause.groups_are == "used nodes":
-                return _within_nodes(clause, counts)
+            if clause.groups_are == "used places":
+                return _within_places(clause, counts)
             return _within_limit(clause.bound, counts)
         case _:
             assert_never(clause.kind)
@@ -188,11 +188,11 @@ def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
-def _within_nodes(clause: CountClause, counts: GroupCounts) -> Mask:
+def _within_places(clause: CountClause, counts: GroupCounts) -> Mask:
     amount = _number(clause.bound.amount, counts)
-    # The nodes that must stay empty are not to be used.
+    # The places that must stay empty are not to be used.
     most = counts.total - amount if clause.empty else amount
-    # nodes in use with this pod <= nodes that may be used; a node in use makes no difference
+    # places in use with this pod <= places that may be used; one in use makes no difference
     found: Mask = (counts.high == 0) | (counts.high <= most)
     return found
 
@@ -213,7 +213,7 @@ def with_room_for_another(clause: CountClause, counts: GroupCounts, *, alone: bo
 def fullness(clause: CountClause, counts: GroupCounts) -> tuple[Floats, Floats]:
     """What counts against the upper bound of each group, and how much may; of a sum in thousandths.
 
-    NaN where nothing is bounded from above, or where nodes are counted in place of pods.
+    NaN where nothing is bounded from above, or where places are counted.
     """
     used, most = counts.high.astype(np.float64), np.full(len(counts.high), np.nan)
     match clause.kind:
@@ -228,7 +228,7 @@ def fullness(clause: CountClause, counts: GroupCounts) -> tuple[Floats, Floats]:
                 _number(clause.bound.amount, counts), most.shape
             )[counts.domains]
         case "limit":
-            if clause.groups_are != "used nodes" and clause.bound.kind != "at least":
+            if clause.groups_are != "used places" and clause.bound.kind != "at least":
                 most[:] = _number(clause.bound.amount, counts)
         case _:
             assert_never(clause.kind)
@@ -246,8 +246,8 @@ def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
 def fewest(clause: CountClause, counts: GroupCounts) -> Counts:
     """The pods in the emptiest of the domains with which each is compared.
 
-    It is 0 where there are fewer of these than the clause wants. For a member of a PodGroup, the
-    pods in flight to a domain are there: the other members are placed with it, or none of them.
+    It is 0 where there are fewer of these than the clause wants. A domain is not compared with
+    itself: wherever a pod in flight ends, both sides of the comparison would have it.
     """
     least = clause.min_domains if counts.min_domains is None else counts.min_domains
     found = np.zeros(len(counts.high), np.int64)
@@ -255,11 +255,10 @@ def fewest(clause: CountClause, counts: GroupCounts) -> Counts:
         among = counts.low[counts.domains & there]
         if len(among) and not (isinstance(least, int | float) and len(among) < least):
             found[there] = among.min()
-            if counts.is_member:
-                is_there = counts.domains & there
-                first = int(is_there.nonzero()[0][among.argmin()])
-                others = counts.low[is_there & (np.arange(len(found)) != first)]
-                found[first] = min(others.min(initial=counts.high[first]), counts.high[first])
+            is_there = counts.domains & there
+            first = int(is_there.nonzero()[0][among.argmin()])
+            others = counts.low[is_there & (np.arange(len(found)) != first)]
+            found[first] = others.min(initial=counts.high[first])
     return found
 
 
@@ -273,7 +272,8 @@ def _sections(counts: GroupCounts) -> Sequence[Mask]:
 def points(clause: CountClause, counts: GroupCounts) -> Floats:
     """Points 0..100 for each group, of a clause that is a preference."""
     if clause.kind == "spread":
-        least = fewest(clause, counts)
+        # The emptiest domain is the one with the fewest pods that probably are there.
+        least = fewest(clause, structs.replace(counts, low=counts.high))
         greatest = least.copy()
         for there in _sections(counts):
             greatest[there] = counts.high[counts.domains & there].max(initial=0)
@@ -291,8 +291,8 @@ def bounds_every_group(clause: CountClause) -> bool:
     """Whether the bound can close every group, so that an offer may leave none for the next pod."""
     if clause.kind == "share":
         return clause.bound.kind == "exactly"
-    # What is offered of a limit that counts nodes takes one of them at most.
-    return clause.bound.kind != "at least" and clause.groups_are != "used nodes"
+    # What is offered of a limit that counts places takes one of them at most.
+    return clause.bound.kind != "at least" and clause.groups_are != "used places"
 
 
 def number_of_bound(clause: CountClause, value: object) -> float:
@@ -314,18 +314,18 @@ def number_of(value: object, *, percent: bool) -> float:
     return min(max(value, 0), 100 if percent else LARGEST)
 
 
-def nodes_in_use(
+def places_in_use(
     placed: Counts, certain: Counts, in_flight: Sequence[GroupIds], adds: Counts
 ) -> tuple[Counts, Counts]:
-    """The most and the fewest nodes in use once one more pod is on each node.
+    """The most and the fewest places in use once one more pod is in each place.
 
-    An in-flight pod may end on any node that it was offered, but only on one of them. So several of
-    them can take as many nodes as there are pods, and never more than the nodes that they were
-    offered. If nodes add different amounts, they take those that add the most.
+    An in-flight pod may end in any place that it was offered, but only in one of them. So several
+    of them can take as many places as there are pods, and never more than the places that they were
+    offered. If places add different amounts, they take those that add the most.
 
-    It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
-    each node, with and without those that are only assumed there. `in_flight` are the nodes where
-    each other pod may end. `adds` is what each node adds: one, or an amount.
+    It is 0 for a place where the pod takes no further one. `placed` and `certain` are the pods in
+    each place, with and without those that are only assumed there. `in_flight` are the places where
+    each other pod may end. `adds` is what each place adds: one, or the amount of a node.
     """
     if adds.sum(dtype=np.float64) >= FULL:
         adds = adds.astype(np.float64)  # which does not overflow
@@ -337,8 +337,8 @@ def nodes_in_use(
     wide = 0
     for groups in in_flight:
         fresh = groups[(groups >= 0) & ~used[groups]]
-        if len(fresh) == 1:
-            single[fresh] = True
+        if len(fresh) and (fresh == fresh[0]).all():
+            single[fresh[0]] = True
         elif len(fresh):
             several[fresh] = True
             wide += 1

@@ -6,9 +6,9 @@ instead. CountClauses belong to the plan for a pod shape and live as long as it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from operator import or_
 
@@ -23,10 +23,11 @@ from engine.counting.groups import CountGroups, CountHeadroom, KeptCounts, same_
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter, by_workload, surplus
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, Workload
 from engine.program.frame import Evaluation, Term
 from engine.program.pod_shape import pod_values
 from engine.program.program import BoundProgram, CountClause, CountProgram, applies
+from grammar.messages.texts import named
 
 # ---- floors
 
@@ -152,6 +153,17 @@ class Floors:
         found, ids = np.unique(cells, return_inverse=True)
         self._sides, self._cells = sides, tuple(found.tolist())
         self._ids = ids.astype(np.int32)
+
+
+def by_replicas(clauses: Iterable[CountClause]) -> bool:
+    """Whether a share among them is relative to the pods that the workload of a pod wants."""
+    return any(each.kind == "share" and each.count.peers.replicas for each in clauses)
+
+
+def of_unknown_size(workloads: Iterable[Workload]) -> str:
+    """What to say of workloads whose wanted replicas a share needs and nobody knows, if any."""
+    names = named([f"`{each}`" for each in sorted({each.title for each in workloads})], 3)
+    return names and f"how many pods {names} wants is not known, so those that are there count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,24 +473,22 @@ class PodCounts:
     violations: int | None = None
 
 
+@dataclass(eq=False, slots=True)
 class ShareStatus:
-    """The share of one policy, for its status alone; what was evaluated of nodes is kept."""
+    """The share of one policy, for its status alone; what was evaluated of nodes is kept.
 
-    def __init__(
-        self,
-        name: Hashable,
-        scope: Scope,
-        counts: Callable[[Peer], bool],
-        share: CountClause | None,
-    ) -> None:
-        """`counts` says which pods of the scope are selected; `name` identifies it."""
-        self._name = name
-        self._scope = scope
-        self._counts = counts
-        self._share = share
-        # There is no pod to compute a number with: only the sides count.
-        self._groups = None
-        if share is not None:
+    `counts` says which pods of the scope are selected; `name` identifies it.
+    """
+
+    _name: Hashable
+    _scope: Scope
+    _counts: Callable[[Peer], bool]
+    _share: CountClause | None
+    # There is no pod to compute a number with: only the sides count.
+    _groups: CountGroups | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if (share := self._share) is not None:
             self._groups = CountGroups(replace(share, count=replace(share.count, number=None)))
 
     def count(self, pods: KnownPods, snapshot: Snapshot, evaluation: Evaluation) -> PodCounts:

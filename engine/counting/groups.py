@@ -45,7 +45,7 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.operations import added
 from engine.program.policy_time import CallTime
-from engine.program.program import CountClause, LimitingProgram
+from engine.program.program import CountClause, LimitingProgram, everywhere
 from grammar.tree.clause_parts import NodeSet, PodState
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
@@ -224,7 +224,7 @@ class Membership(NamedTuple):
     `counts` tests a pod, or gives its part of a sum. `scope` is where the pods can be (None: only
     the pod in question), and `name` identifies the function for tallies (None: do not keep).
     `by_labels` is the same function where labels are enough to tell, else None. `may_count` tells
-    the same of all pods of a workload with the same labels; None where that cannot be told.
+    the same of all pods of a kind; None where that cannot be told.
     `of_pod` is the part of the name that the pod in question has.
     """
 
@@ -427,7 +427,7 @@ class CountGroups:
         self.bounds: Bounds | None = None
         self.has_lower_bound = clause.needs_company
         self._size = 2 if clause.groups_are == "sides" else 0
-        self._has_off = clause.groups_are in ("sides", "used nodes")
+        self._has_off = clause.groups_are in ("sides", "used places")
         self._is_counted = _COUNTED[clause.nodes]
         self._compute = None if clause.count.groups else clause.count.number
         self._numbers = GroupNumbers(clause) if clause.count.groups else None
@@ -619,12 +619,18 @@ class CountGroups:
                 return ON if clause.place(frame) is True else OFF
             case "domains":
                 beside = None if clause.within is None else clause.within(frame)
-                return self._domain(clause.place(frame), frame, beside)
+                return self._domain(clause.place(frame), beside)
             case "nodes":
                 return self._own_group(row)
-            case "used nodes":
+            case "used places":
                 self._size = max(self._size, 1)
-                return self._own_group(row) if clause.place(frame) is True else OFF
+                if clause.among(frame) is not True:
+                    return OFF
+                if clause.place is everywhere:
+                    return self._own_group(row)
+                group = ON + self._domain(clause.place(frame))
+                self._size = ON + len(self._domains)
+                return group
             case "cluster":
                 self._size = 1
                 return 0
@@ -635,7 +641,7 @@ class CountGroups:
         self._size = max(self._size, row + 1)
         return row
 
-    def _domain(self, value: object, frame: Frame, beside: object = None) -> int:
+    def _domain(self, value: object, beside: object = None) -> int:
         """The number of a domain. It stays the same, even while no node has the domain.
 
         The number differs for each value `beside` the domain, of what domains are compared within.
@@ -650,7 +656,6 @@ class CountGroups:
             place = type(beside), beside
             self._section_of.append(self._within.setdefault(place, len(self._within)))
         self._size = len(self._domains)
-        frame.domain = value
         return found
 
 

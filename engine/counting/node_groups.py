@@ -453,8 +453,7 @@ class CallGroups(GroupsOfCall):
         if self._counts is None:
             return None
         if digest not in self._numbers:
-            way = dict(self._ways).get(digest, self.on_the_way)
-            plain = self if not self._ways and way == self.on_the_way else self.counting(way)
+            plain = self.counting(dict(self._ways).get(digest, self.on_the_way))
             if plain is self:
                 self._numbers[digest] = self._counts_of_call().numbers(digest, self)
             else:
@@ -535,7 +534,7 @@ class CallGroups(GroupsOfCall):
     def _of_table(self, ids: GroupIds, table: NodeTable) -> GroupIds:
         """Group numbers by row of another table, which shows nodes as a request has them."""
         if table.owner is self.table.owner:
-            return ids if len(ids) == len(table.nodes) else ids[: len(table.nodes)]
+            return ids[: len(table.nodes)]
         found = np.full(len(table.nodes), _OUTSIDE, np.int32)
         rows = self.table.rows
         for name, row in table.rows.items():

@@ -19,7 +19,7 @@ from engine.cache.ended_pods import for_an_hour
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import FULL, Scope, Tally
-from engine.counting.bounds import OFF, Counts, GroupCounts, nodes_in_use
+from engine.counting.bounds import OFF, Counts, GroupCounts, places_in_use
 from engine.counting.groups import (
     CountContext,
     Counted,
@@ -41,7 +41,7 @@ from engine.program.frame import Evaluate, Frame, unlimited
 from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS
 from engine.program.program import CountClause, CountProgram, Peers
-from grammar.values.errors import EvaluationError, MissingError
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 
@@ -305,13 +305,15 @@ class PodCounter:
         total = pods = tally.placed - (0 if there.waits else there.adds) + waiting + own
         if clause.kind == "share":
             total, pods = self._totals(clause, tally, own, there.pod)
-        if clause.groups_are == "used nodes":
+        if clause.groups_are == "used places":
             ids, rows = groups.counted, self._table.rows
             ends = [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in nominated]
             ends = in_flight.get(1, []) + ends
-            adds = groups.adds[: len(high)]
-            high, low = nodes_in_use(high, low, ends, adds) if own else (high * 0, low * 0)
-            total = min(sum(adds[ids[ids > OFF]].tolist()), FULL)
+            adds = np.ones(len(high), np.int64)
+            if clause.amount is not None:
+                adds = groups.adds[: len(high)]
+            high, low = places_in_use(high, low, ends, adds) if own else (high * 0, low * 0)
+            total = min(sum(adds[np.unique(ids[ids > OFF])].tolist()), FULL)
         else:
             self._add_on_the_way(high, groups.counted, in_flight, nominated)
         return GroupCounts(
@@ -499,7 +501,7 @@ class PodCounter:
             scope,
             name,
             counts if by_labels else None,
-            evaluated if by_labels and not count.peers.time_dependent else None,
+            evaluated if count.peers.by_kind and not count.peers.time_dependent else None,
             of_pod,
         )
 
@@ -549,8 +551,7 @@ class PodCounter:
             return _amount(self._frame, peer, amount)
         except EvaluationError as error:
             self.context.report(count.policy, count.name, error)
-            passes = isinstance(error, MissingError) and count.missing == "pass"
-            return 0 if passes else FULL
+            return 0 if count.missing == "pass" else FULL
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
         """The names of the namespaces for which an expression is true; None for all of them."""

@@ -425,18 +425,18 @@ def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
     except MissingError:
         return None
     except EvaluationError as error:
-        return None if clause.ignores_errors else Rejection(clause, shown(str(error)))
+        return None if clause.passes_missing else Rejection(clause, shown(str(error)))
     # What is excused leaves the decision to the others, whatever their order.
     for require in clause.requires:
         try:
             if require(frame) is not True:
                 return Rejection(clause)
-        except MissingError as error:
-            if not clause.passes_missing:
-                return Rejection(clause, lacks=error.reason)
         except EvaluationError as error:
-            if not clause.ignores_errors:
-                return Rejection(clause, shown(str(error)))
+            if clause.passes_missing:
+                continue
+            if isinstance(error, MissingError):
+                return Rejection(clause, lacks=error.reason)
+            return Rejection(clause, shown(str(error)))
     return None
 
 

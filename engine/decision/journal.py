@@ -22,7 +22,6 @@ from engine.decision.preemption import Victims
 from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Feasible, Rejected, Scores, Verdict
-from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 from grammar.values.format import show
 from grammar.values.time import Timestamp
@@ -203,11 +202,6 @@ class Journal:
     def find(self, namespace: str, name: str) -> DecisionRecord | None:
         return self._records.get((namespace, name))
 
-    def has_decided(self, pod: Peer, address: str) -> bool:
-        """Whether the last answer about a pod was given with the policy of this address."""
-        record = self.find(pod.namespace, pod.name)
-        return record is not None and record.uid == pod.uid and address in record.policies.digests
-
     def adopted(self) -> None:
         """Other policies are enforced from now on."""
         self.generation += 1
@@ -319,7 +313,7 @@ def recorded_counts(
         clause, pods = headroom.clause, headroom.counts.high
         names: Mapping[Any, int] | None = headroom.names
         groups_are = clause.groups_are
-        if groups_are == "used nodes":
+        if groups_are == "used places":
             continue
         if groups_are == "nodes":
             if known_rows is None:

@@ -105,6 +105,10 @@ class DecisionPart:
 
     # ---- bind calls that wait for the part
 
+    def held_pods(self) -> Mapping[str, str]:
+        """The nodes of the pods that wait, by `namespace/name`."""
+        return {}
+
     def hold(self, uid: str, end: EndOfHold) -> float:  # noqa: ARG002
         """Holds the bind call of an admitted pod, for so many seconds at most.
 

@@ -17,7 +17,7 @@ Placement belongs to the engine and lives as long as it does.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
@@ -222,21 +222,15 @@ class PlacingParts(NamedTuple):
     pods: RequestPodReader
 
 
+@dataclass(eq=False, slots=True)
 class Placement:
     """Placement decides by counts, as far as the replica's role lets it, and remembers offers."""
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        in_flight: InFlightPods,
-        role: ReplicaRole,
-        now: Callable[[], Timestamp],
-    ) -> None:
-        self._cluster = cluster
-        self._role = role
-        self._now = now
-        self._ranking = NodeRanking()
-        self.in_flight = in_flight
+    _cluster: ClusterState
+    in_flight: InFlightPods
+    _role: ReplicaRole
+    _now: Callable[[], Timestamp]
+    _ranking: NodeRanking = field(default_factory=NodeRanking, init=False)
 
     def check(self, call: VerbCall, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of a call.

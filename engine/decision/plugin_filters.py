@@ -7,7 +7,7 @@ belongs to the engine and lives as long as it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from engine.objects.eligibility import insufficient, unfit
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Pod, RequestPod
 from engine.program.columns import Freshness, grown
+from grammar.values.quantity import Quantity
 
 # The nodes between two looks at the clock.
 _NODES_PER_LOOK = 64
@@ -70,13 +71,25 @@ class PluginFilters:
 
 
 def unknown_resources(pod: Pod, table: NodeTable) -> set[str]:
-    """The reasons about extended resources that no node has.
+    """The reasons about extended resources of which nothing is known here."""
+    return {*map(insufficient, unknown_devices(pod.requests, table.nodes))}
 
-    Nobody would ask about the pod if kube-scheduler looked at them, so an extender manages them.
+
+def unknown_devices(
+    requests: Mapping[str, Quantity], nodes: Sequence[NodeWithPods | None]
+) -> set[str]:
+    """The extended resources that no node has, or that pods have on nodes without.
+
+    An extender manages them, or a DeviceClass stands for them by its `extendedResourceName`.
     """
-    wanted = [r for r, each in pod.requests.items() if "/" in r and each.nanos]
-    nodes = [node.allocatable for node in table.nodes if node is not None] if wanted else ()
-    return {insufficient(r) for r in wanted if not any(r in has for has in nodes)}
+    wanted = [r for r, each in requests.items() if "/" in r and each.nanos]
+    known = [node for node in nodes if node is not None] if wanted else ()
+    return {
+        r
+        for r in wanted
+        if not any(r in node.allocatable for node in known)
+        or any(r in (node.requested or ()) and r not in node.allocatable for node in known)
+    }
 
 
 class _Memo:

@@ -142,11 +142,10 @@ class Preemption:
     def _protects(self, clause: PreemptProgram, victims: Sequence[Peer]) -> bool:
         """Whether a clause protects one of these pods."""
         frame = self._frame
-        # If a condition cannot be evaluated, the pod is protected.
-        missing = not clause.passes_missing
+        protected = not clause.passes_missing
         for victim in victims:
             frame.victim = victim
-            if any(self._is(clause, p, otherwise=True, missing=missing) for p in clause.protects):
+            if any(self._is(clause, p, otherwise=protected) for p in clause.protects):
                 return True
         return False
 
@@ -156,7 +155,7 @@ class Preemption:
         self._frame.victims = candidate.peers
         if clause.allows is None:
             return True
-        return self._is(clause, clause.allows, otherwise=False, missing=clause.passes_missing)
+        return self._is(clause, clause.allows, otherwise=clause.passes_missing)
 
     def _best(
         self, clause: PreemptProgram, candidates: Sequence[_Candidate]

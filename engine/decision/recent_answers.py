@@ -16,7 +16,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import msgspec
@@ -346,6 +346,10 @@ class RejectedPods:
         known = self._known.get(uid)
         return known is not None and known.is_requeued
 
+    def is_same(self, rejected: RejectedPod, due: float) -> bool:
+        """Whether a pod that was due then was neither requeued nor asked about since."""
+        return self._known.get(rejected.pod.uid) is rejected and rejected.due == due
+
     def _add(self, pod: RequestPod, known: RejectedPod | None, policy: str) -> None:
         now = self._clock()
         pause = self._first if known is None else known.pause
@@ -526,6 +530,7 @@ class UnmetShares:
         return dict(sorted(set(self.known.values()), key=itemgetter(1), reverse=True))
 
 
+@dataclass(eq=False, slots=True)
 class AfterDecision:
     """What decisions leave behind.
 
@@ -534,27 +539,22 @@ class AfterDecision:
     `clock`, in seconds, is that of the engine: pods are damped by it.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        journal: Journal | None = None,
-        rejected: RejectedPods | None = None,
-        answers: LastAnswers | None = None,
-        later: Later = at_once,
-    ) -> None:
-        self.later = later
-        self._journal = journal
-        self._rejected = rejected
-        self._answers = answers
-        self._damper = Damper(clock)
-        self.unmet = UnmetShares(clock)
+    clock: Callable[[], float] = time.monotonic
+    journal: Journal | None = None
+    rejected: RejectedPods | None = None
+    answers: LastAnswers | None = None
+    later: Later = at_once
+    _damper: Damper = field(init=False)
+    unmet: UnmetShares = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._damper, self.unmet = Damper(self.clock), UnmetShares(self.clock)
 
     def adopted(self) -> None:
         """Other policies are enforced from now on."""
         self.unmet.forget()
-        if self._journal is not None:
-            self._journal.adopted()
+        if self.journal is not None:
+            self.journal.adopted()
 
     # ---- answers of filter
 
@@ -572,11 +572,11 @@ class AfterDecision:
             self.unmet.offered(pod.uid)
         if offered and self._damper.known.peek(pod.uid) is not None:
             self._damper.passed(pod.uid)
-        if self._rejected is not None:
+        if self.rejected is not None:
             policy = culprit if offered or decided is None else _rejecting(decided)
-            self._rejected.answered(pod, offered=offered, policy=policy)
-        if self._answers is not None:
-            self._answers.answered(pod, names, decided)
+            self.rejected.answered(pod, offered=offered, policy=policy)
+        if self.answers is not None:
+            self.answers.answered(pod, names, decided)
         return offered
 
     def refused(
@@ -592,7 +592,7 @@ class AfterDecision:
         rows, headrooms = decided.known_rows, decided.headrooms
         pairs = zip(decided.verdicts, decided.counts(), strict=True)
         refusals = [v for v, n in pairs if n and not isinstance(v, Feasible)]
-        is_requeued = self._rejected is not None and self._rejected.is_requeued(pod.uid)
+        is_requeued = self.rejected is not None and self.rejected.is_requeued(pod.uid)
         reasons = {v.reason for v in refusals}
         damped = self._damper.rejected(pod.uid, reasons, pod.revision, is_requeued=is_requeued)
         if damped is None:
@@ -618,25 +618,25 @@ class AfterDecision:
         """Reports and records a decision of filter, which took so many seconds, now."""
         if observer is not None:
             report(decided, observer)
-        if self._journal is not None:
-            self._journal.filtered(call, names, decided, seconds)
+        if self.journal is not None:
+            self.journal.filtered(call, names, decided, seconds)
 
     def failed(self, pod: RequestPod, nodes: int, error: EngineError) -> None:
         """Records later that filter had no decision about so many nodes."""
-        if (journal := self._journal) is not None:
+        if (journal := self.journal) is not None:
             text = shown(str(error), MOST_ERROR)
             self.later(lambda: journal.failed(pod, nodes, text))
 
     def scored(self, call: VerbCall, names: Sequence[str], scores: Scores, seconds: float) -> None:
         """Records later what prioritize has answered, which took so many seconds."""
-        if (journal := self._journal) is not None:
+        if (journal := self.journal) is not None:
             self.later(lambda: journal.scored(call.pod, names, scores, seconds))
 
     def preempted(
         self, call: VerbCall, proposed: Mapping[str, Victims], kept: Mapping[str, Victims]
     ) -> None:
         """Records later what preempt has answered."""
-        if (journal := self._journal) is not None:
+        if (journal := self.journal) is not None:
             self.later(lambda: journal.preempted(call, proposed, kept))
 
 

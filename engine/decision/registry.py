@@ -34,7 +34,7 @@ class Selection:
 
     `guardrails` all apply, then `governing` if there is one. The policies in `gave_way` select the
     pod too and do not apply. `audited` policies are evaluated beside it and never reject;
-    `unselectable` ones reject every node (`failure fail`). Of a pod that is exempt there are none,
+    `unselectable` ones reject every node (`missing fail`). Of a pod that is exempt there are none,
     and `exempt` says why.
     """
 
@@ -73,7 +73,8 @@ class Registry:
     does so as a preference; `reads_peers`: some policy reads more than labels of the pods that it
     counts. `mutual` are the limits that hold for the pods there, too. `tables` are what
     policies read beside pods and nodes, and `groups` the groups of nodes that they read, by their
-    digests; `annotations` are the keys of the annotations that they read of pods that count.
+    digests; rows of tables are read by these `keys` of nodes. `annotations` are the keys
+    of the annotations that they read of pods that count.
     """
 
     def __init__(
@@ -99,7 +100,11 @@ class Registry:
         # Pods on their way count in what is requested in a group.
         counts = [(program, clause) for program in self.programs for clause in program.counts]
         self.counts = bool(counts) or self.reads_groups
-        self.tables = {table.digest: table for p in self.programs for table in p.tables}
+        tables = [table for p in self.programs for table in p.tables]
+        self.tables = {table.digest: table for table in tables}
+        self.keys: dict[str, frozenset[str]] = {}
+        for table in tables:
+            self.keys[table.digest] = self.keys.get(table.digest, frozenset()) | table.keys
         self.soft_counts = any(c.count.weight is not None for _, c in counts) or any(
             p.conditional or any(c.groups.pods for c in p.of(ScoreProgram)) for p in self.programs
         )
@@ -188,7 +193,7 @@ class Registry:
             except MissingError:
                 continue
             except EvaluationError as error:
-                if not program.ignores_errors and not program.audit:
+                if not program.passes_missing and not program.audit:
                     broken.append(Unselectable(program, shown(str(error))))
         time.rest()
         contenders = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence)

@@ -7,7 +7,7 @@ answered. OfferedNodes keeps the nodes of full-node requests between calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -35,7 +35,7 @@ from engine.errors import NotSyncedError
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, ObjectCodec, Pod, RequestPod
-from engine.program.frame import NO_TABLES, Evaluation, Frame
+from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime, DecisionTime
 from engine.program.program import applies
 from engine.program.tables import Tables
@@ -165,35 +165,29 @@ class KeptPlans:
         return found
 
 
+@dataclass(eq=False, slots=True)
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
 
     `facts` are what a part knows beside the nodes, and `tables` the tables of data.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        cluster: ClusterState,
-        observer: Observer,
-        exemptions: Exemptions,
-        in_flight: InFlightPods,
-        time: DecisionTime,
-        rooms: RoomMaker,
-    ) -> None:
-        self.exemptions = exemptions
-        self._in_flight = in_flight
-        self.groups = KnownGroups(registry.groups)
-        self.registry = registry
-        self.facts: object = None
-        self._rooms = rooms
-        self.tables: Tables = NO_TABLES
-        self.cluster = cluster
-        self._observer = observer
-        self._time = time
-        self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
-        # Surveys of all pods must not take the place of plans that decide.
-        self._aside = KeptPlans(SharedMemos(), ASIDE_BYTES)
+    registry: Registry
+    cluster: ClusterState
+    _observer: Observer
+    exemptions: Exemptions
+    _in_flight: InFlightPods
+    _time: DecisionTime
+    _rooms: RoomMaker
+    facts: object = None
+    tables: Tables = field(default_factory=dict)
+    groups: KnownGroups = field(init=False)
+    _kept: KeptPlans = field(default_factory=lambda: KeptPlans(SharedMemos(), PLAN_BYTES))
+    # Surveys of all pods must not take the place of plans that decide.
+    _aside: KeptPlans = field(default_factory=lambda: KeptPlans(SharedMemos(), ASIDE_BYTES))
+
+    def __post_init__(self) -> None:
+        self.groups = KnownGroups(self.registry.groups)
 
     def over(self, cluster: ClusterState) -> CallOpener:
         """Opens calls about another cluster, for which nothing is kept."""

@@ -19,6 +19,7 @@ from engine.explanation.document import PodExplanation
 from engine.facts import Cause, CauseKind
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER
+from engine.program.tables import NO_ROW, NO_ROWS, STALE_ROW
 from grammar.messages.texts import counted, excerpt, named
 
 Json = dict[str, Any]
@@ -116,6 +117,9 @@ def cause_of(
         hint = "whoever set them must take them out of `spec.schedulingGates`"
         return Cause("gated", f"it is gated by {names}: no scheduler looks at it", hint)
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
+    if of_part is not None and explained and explained.gang and explained.gang.seconds is not None:
+        # While its gang gathers, what was said before is over.
+        return of_part
     if (waits := _of_policies(said, broken, explained)) is not None:
         return waits
     if not _REASONS.match(said) and (words := own_words(said)):
@@ -336,6 +340,11 @@ def _is_one_of(text: str, texts: Collection[str]) -> bool:
 
 
 def _listed(reasons: Mapping[str, int]) -> str:
-    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    def order(reason: tuple[str, int]) -> tuple[bool, int, str]:
+        # What a source of data does not say is more than one reason of others.
+        text, number = reason
+        return (not any(f"{e} `data." in text for e in (NO_ROW, STALE_ROW, NO_ROWS)), -number, text)
+
+    ordered = sorted(reasons.items(), key=order)
     shown = [f"{text} ({counted(n, 'node')})" if n else text for text, n in ordered]
     return excerpt("; ".join(shown), 600)

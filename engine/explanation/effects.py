@@ -15,10 +15,12 @@ import msgspec
 import numpy as np
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.counting.count_clauses import by_replicas, of_unknown_size
 from engine.decision.registry import Selection
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.inspection import Inspection
+from engine.objects.peer import Workload
 from engine.work import finished
 from grammar.messages.texts import counted
 
@@ -58,12 +60,14 @@ class _SeenOfPolicy:
     gave_way: Counter[str] = field(default_factory=Counter)
     rejected: dict[str, list[int]] = field(default_factory=dict)
     equal: dict[str, bool] = field(default_factory=dict)
+    unknown: set[Workload] = field(default_factory=set)
 
     def ways(self) -> str:
         """From which policies it takes pods over, and to which it gives way, with their numbers."""
         taken = (f", takes over {n} from {other}" for other, n in self.taken_from.most_common())
         given = (f", gives way to {other} for {n}" for other, n in self.gave_way.most_common())
-        return "".join((*taken, *given))
+        unknown = [f"; {of_unknown_size(self.unknown)}"] if self.unknown else []
+        return "".join((*taken, *given, *unknown))
 
 
 _Seen = Mapping[str, _SeenOfPolicy]
@@ -116,6 +120,10 @@ def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:
         given = finished(inspection.contributions())
         for part in engine.parts:
             part.note(inspection.call)
+        if (unknown := inspection.unknown_size) is not None:
+            for program in inspection.selection.enforced:
+                if by_replicas(program.counts):
+                    seen[program.address].unknown.add(unknown)
     except EngineError:
         # What cannot be decided about a pod is an error of its own.
         return

@@ -14,7 +14,7 @@ offered nodes, what strict clauses counted, and the time. `changes` says which a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,10 +24,11 @@ import numpy as np
 from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import KnownRows, without
 from engine.counting.bounds import Mask
+from engine.counting.count_clauses import of_unknown_size
 from engine.counting.groups import Headroom
 from engine.decision.audit_log import AuditedClause, PolicyAudit
 from engine.decision.journal import recorded_counts
-from engine.decision.plugin_filters import unknown_resources
+from engine.decision.plugin_filters import unknown_devices
 from engine.decision.registry import Selection
 from engine.decision.verdict import HeldBack, full_reason
 from engine.enforced import EnforcedPolicies
@@ -41,6 +42,7 @@ from engine.errors import (
 )
 from engine.explanation.cause import cause_of, last_words
 from engine.explanation.document import (
+    CAVEAT,
     Applies,
     Change,
     ClauseCounts,
@@ -66,14 +68,16 @@ from engine.explanation.written import Values, WrittenClauses, clauses_on, score
 from engine.facts import ExplainedPart
 from engine.gangs.gang import part_of
 from engine.gangs.gangs import Gangs
+from engine.objects.eligibility import insufficient, not_looked_at
 from engine.objects.eligibility import unfit as unfit_reasons
-from engine.objects.peer import key_of
-from engine.objects.request_pod import Pod, form_versions
+from engine.objects.peer import Workload, key_of
+from engine.objects.request_pod import form_versions
 from engine.portable.portable_form import told_to_others
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram, Program
 from engine.work import Work, finished
 from grammar.meaning.schema import Schema
+from grammar.messages.catalogue import listed
 from grammar.messages.texts import named, shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
@@ -117,7 +121,8 @@ def _gang(inspection: Inspection) -> Explained | None:
 
     def said(results: ClauseResults) -> Work[Said]:
         yield from ()
-        pod, alone = key_of(inspection.peer), results.rejects_alone(objection)
+        pod = key_of(inspection.peer)
+        alone = not inspection.names or results.rejects_alone(objection)
         return [part_of(told, pod, alone=alone)], {"gang": told}
 
     return [objection], said
@@ -240,6 +245,7 @@ class Analyst:
                 if each.namespace in ("", pod.namespace)
             ],
             problem=problem,
+            caveat=_caveat(pod),
         )
 
     def _told(self, question: PodQuestion) -> Work[Told]:
@@ -263,7 +269,8 @@ class Analyst:
         results = ClauseResults(inspection, objections, given, scored)
         held = self._held_back(results) if not pod.node or question.places else {}
         clauses, nearest = yield from self._clauses(results)
-        unfit = yield from _unfit(inspection, pod)
+        devices = unknown_devices(inspection.call.pod.pod.requests, table.nodes)
+        unfit = yield from _unfit(inspection, pod, {*map(insufficient, devices)})
         known_rows = KnownRows(table.find(inspection.names), table.rows)
         counts = recorded_counts(inspection.headrooms, known_rows)
         parts, data = list[ExplainedPart](), dict[str, Any]()
@@ -273,6 +280,9 @@ class Analyst:
             data |= known
         explained = msgspec.structs.replace(
             self._begun(question, inspection.frame.now),
+            caveat=_caveat(
+                pod, () if selection.of(CardsProgram) else devices, inspection.unknown_size
+            ),
             exempt=selection.exempt or None,
             nodes=len(inspection.names),
             passing=int(results.passes.sum()),
@@ -458,15 +468,27 @@ def _scores(results: ClauseResults) -> list[ScoredNode] | None:
     return [ScoredNode(name, score, missing.get(name, ())) for (name, score), _ in order]
 
 
-def _unfit(inspection: Inspection, pod: NamedPod) -> Work[Mapping[str, Sequence[str]]]:
+def _caveat(
+    pod: NamedPod, devices: Iterable[str] = (), unknown_size: Workload | None = None
+) -> str:
+    """What an extender cannot see; no node shows the `devices`."""
+    unknown = [*not_looked_at(pod.body), *(f"devices `{name}`" for name in sorted(devices))]
+    found = f"it has {listed(unknown, 'and')}, which nobody here looks at; " if unknown else ""
+    if pod.bound:
+        found = f"its `nodeName` is `{shown(pod.bound)}`: kube-scheduler passes it by; {found}"
+    if unknown_size is not None:
+        found = f"{of_unknown_size([unknown_size])}; {found}"
+    return f"{found}{CAVEAT}"
+
+
+def _unfit(
+    inspection: Inspection, pod: NamedPod, ignored: Collection[str]
+) -> Work[Mapping[str, Sequence[str]]]:
     """By node, the reasons of kube-scheduler's own plugins, as if the pod was on no node.
 
-    Where cards are given to the pod, it may request a resource that only stands for them.
+    Reasons about devices of which nothing is known are `ignored`.
     """
-    asked = inspection.frame.pod
-    assert isinstance(asked, Pod), "it is the pod of a request"
-    gives_cards = bool(inspection.selection.of(CardsProgram))
-    ignored = unknown_resources(asked, inspection.table) if gives_cards else frozenset()
+    asked = inspection.call.pod.pod
     found: dict[str, Sequence[str]] = {}
     for name in inspection.names:
         node = inspection.table.node(name)

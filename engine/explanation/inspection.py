@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.cache.node_table import NodeRows
 from engine.counting.bounds import GroupCounts, Mask
-from engine.counting.count_clauses import CountClauses
+from engine.counting.count_clauses import CountClauses, by_replicas
 from engine.counting.groups import CountGroups, CountHeadroom, PodInGroup
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
@@ -27,7 +27,7 @@ from engine.decision.verdict import full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
 from engine.explanation.reader import EVERYTHING, Reader
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, Workload
 from engine.program.frame import Evaluation, Floats, Frame, unhurried
 from engine.program.policy_time import CallTime
 from engine.program.program import (
@@ -96,24 +96,21 @@ class Contribution:
         return self.values is not None and bool(np.isnan(self.values[index]))
 
 
+@dataclass(eq=False)
 class ClauseResults:
     """The results of every clause of an inspection: objections, contributions, and scores.
 
     `given` are for the `scored` nodes, and `scores` 0..10; empty if no score applies.
     """
 
-    def __init__(
-        self,
-        inspection: Inspection,
-        objections: Sequence[Objection],
-        given: Sequence[Contribution] = (),
-        scored: Sequence[str] = (),
-    ) -> None:
-        self.inspection = inspection
-        self.names = inspection.names
-        self.objections = objections
-        self.given = given
-        self.scored = scored
+    inspection: Inspection
+    objections: Sequence[Objection]
+    given: Sequence[Contribution] = ()
+    scored: Sequence[str] = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.inspection.names
 
     @cached_property
     def refused(self) -> Mask:
@@ -199,6 +196,17 @@ class Inspection:
         self._groups: dict[CountClause, CountGroups] = {}
         self._counts: dict[CountClause, CountClauses] = {}
         self._counted: dict[tuple[CountClause, tuple[int, ...]], list[PodInGroup]] = {}
+
+    @property
+    def unknown_size(self) -> Workload | None:
+        """The workload of the pod, if a share needs how many pods it wants and nobody knows that.
+
+        That is none if the pod has no workload.
+        """
+        known = self.call.snapshot.workloads.get(self.call.pod.controller)
+        needs = (by_replicas(each.counts) for each in self.selection.enforced)
+        is_known = known is not None and known.replicas is not None
+        return self.peer.workload if any(needs) and not is_known else None
 
     @property
     def peer(self) -> Peer:

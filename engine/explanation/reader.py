@@ -40,9 +40,14 @@ _HIDDEN_POD = HiddenPod()
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The reader of an answer, who may list the pods of these namespaces; None is of all."""
+    """The reader of an answer, who may list the pods of these namespaces; None is of all.
+
+    The `owner` of questions, who take turns, is the namespace, or a user who may list all pods:
+    whoever writes a namespace makes any number of users there. It is empty on this host.
+    """
 
     namespaces: frozenset[str] | None = None
+    owner: str = ""
 
     def may_list(self, namespace: str | None) -> bool:
         """Whether the reader may list the pods of a namespace; without a name, of all of them."""

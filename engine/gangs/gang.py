@@ -29,6 +29,7 @@ from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.facts import Cause, ExplainedPart, NamedClause
 from engine.objects.peer import ORDERED, Peer, key_of
+from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Frame
@@ -43,6 +44,11 @@ class GangName:
     program: GangProgram
     namespace: str
     value: Hashable
+
+    def group(self, pods: Cache) -> PodGroup | None:
+        """The PodGroup that names the gang, if there is one."""
+        value = self.value
+        return pods.group(self.namespace, value) if isinstance(value, GroupName) else None
 
     def shown(self, pod: Peer) -> str:
         """The gang for people, with what its pods have in common; `pod` is one of them."""
@@ -178,9 +184,11 @@ class Members:
                 del self._waiting[place][value]
 
 
-# What a member says of its number, with the objects that say it; or why it is not told, an empty
-# text for a pod that the policy has in no gang.
-Said = tuple[tuple[object, ...], int | str]
+# How many members are needed of all, and of each role. The largest count first by all.
+Numbers = tuple[int, ...]
+# What a member says of its numbers, with the objects that say it; or why these are not told, an
+# empty text for a pod that the policy has in no gang.
+Said = tuple[tuple[object, ...], Numbers | str]
 
 
 # What pods of one template have in common: their namespace, and what kube-scheduler's plugins read.
@@ -247,11 +255,11 @@ class KnownGang:
     their names, and `holds` the bind calls that wait, with what was `seen` at the last look at each
     of these; `offers` are those that were not taken yet. The members in `stay` keep their places
     while others are placed anew. The `absent` members were not held when it was given up.
-    `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes when it
-    was placed. It is known `since` a time, and `began` to gather at another one; its members are
-    woken again at `remind_at`. The first in `order` goes first. `text` says the reason to wait, and
-    `told` is the reason that kube-scheduler knows. It is not tried before the time `not_before`;
-    `tried` is the last attempt that failed.
+    `reserved` is for how many there is room. It is known `since` a time, and `began` to gather at
+    another one; its members are woken again at `remind_at`. It was `created` with its first known
+    member, and `gave_up_at` a time. The first in `order` goes first. `text` says the reason to
+    wait, and `told` is the reason that kube-scheduler knows. It is not tried before the time
+    `not_before`; `tried` is the last attempt that failed.
 
     So many of each of the `roles` are among the members that are bound together, and `role_of` has
     the roles of waiting members by uid. `makes_room` has the nodes where pods are evicted for
@@ -263,7 +271,7 @@ class KnownGang:
 
     name: GangName
     quorum: int
-    order: tuple[int, float, int]
+    created: int
     asked_at: float
     shown: str
     since: float = 0.0
@@ -279,7 +287,6 @@ class KnownGang:
     stay: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     reserved: int = 0
-    bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0
     remind_at: float = math.inf
     text: str = ""
@@ -293,6 +300,7 @@ class KnownGang:
     is_long: bool = False
     sent_at: float = -math.inf
     pause: float = 0.0
+    gave_up_at: float = 0.0
     why_given_up: str = ""
     tried: Try | None = None
 
@@ -310,6 +318,10 @@ class KnownGang:
             self.told, self.told_at = text, now
 
     @property
+    def order(self) -> tuple[int, float, int]:
+        return -self.priority, self.gave_up_at, self.created
+
+    @property
     def gathers(self) -> bool:
         return bool(self.places)
 
@@ -317,6 +329,11 @@ class KnownGang:
     def until(self) -> float:
         """When it is given up, if it gathers."""
         return self.began + self.clause.seconds
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """The nodes of the held members by `namespace/name`."""
+        return {self.keys[uid]: self.places[uid] for uid in self.holds}
 
     @property
     def came(self) -> str:
@@ -413,13 +430,6 @@ class Refusals:
         since = self._clock() - _KEPT_SECONDS
         nodes = self._known.get(template) or {}
         return {name: at for name, at in nodes.items() if at > since}
-
-
-def lacking(exist: int, quorum: int, roles: Iterable[GangRole]) -> str:
-    """What a gang lacks of which too few members exist; empty if there are enough."""
-    if exist < quorum:
-        return f"{exist} of {quorum} members exist"
-    return next((text for each in roles if (text := each.lacks)), "")
 
 
 def given_up(why: str) -> str:
@@ -660,8 +670,12 @@ _HELPS = (
     (ORDERED, "set `podManagementPolicy: Parallel`, because no pod runs before the others"),
     ("is suspended", "resume it: `spec.suspend: false`"),
     ("is paused", "resume it: `spec.paused: false`"),
-    ("quota", "raise the quota for all members"),
-    ("cannot make", "see the events of the controller"),
+    ("ResourceQuota", "raise the quota for all members"),
+    (" has made ", "see the events of the controller: a quota may refuse its pods"),
+    (
+        " may start ",
+        "leave out `startupPolicy` of the JobSet, or write a gang for each of its Jobs",
+    ),
     ("may have to run", "leave it out of the gang, unless the others are made at once"),
 )
 
@@ -669,10 +683,9 @@ _HELPS = (
 def _hint(gang: GangExplanation) -> str:
     if gang.text.startswith("PodGroup "):
         return "create the PodGroup with its number, or write one with `at least`"
-    if gang.quorum is not None and lacking(gang.exist, gang.quorum, gang.roles):
-        why = gang.text.partition(" exist: ")[2]
-        helps = (help_ for words, help_ in _HELPS if words in why)
-        return next(helps, "create the other members, or ask for fewer with `at least`")
-    if gang.text.endswith(" fit") or " fit, in " in gang.text:
+    if _FIT in gang.text:
         return "make room for all members at the same time, or ask for fewer with `at least`"
-    return ""
+    _, exist, why = gang.text.partition(" exist")
+    helps = (help_ for words, help_ in _HELPS if words in why)
+    others = "create the other members, or ask for fewer with `at least`" if exist else ""
+    return next(helps, others)

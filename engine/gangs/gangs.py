@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -43,7 +42,7 @@ from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Rejected
-from engine.errors import BriefWaitError, EngineError, RefusedError, own_text
+from engine.errors import BriefWaitError, RefusedError, own_text
 from engine.gangs.gang import (
     ELSEWHERE,
     ENOUGH,
@@ -58,10 +57,8 @@ from engine.gangs.gang import (
 from engine.gangs.gathering import FIRST_PAUSE_SECONDS, Ends, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
 from engine.gangs.quorum import Quorums
-from engine.objects.api_types import mapping
-from engine.objects.eligibility import NOT_LOOKED_AT
+from engine.objects.eligibility import not_looked_at
 from engine.objects.peer import Peer
-from engine.objects.pod_group import GroupName
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from grammar.messages.texts import counted
@@ -111,6 +108,8 @@ class Gangs(DecisionPart):
         self._asked: Remembered[str, _Asked] = Remembered(
             _MOST_ASKED, lambda uid, asked: _ASKED_BYTES + len(uid) + len(asked.message)
         )
+        # What a PodGroup has said otherwise than a clause, and when.
+        self._otherwise: dict[GangProgram, tuple[float, str]] = {}
         # When gangs were released, and the names of their held members by uid.
         self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
 
@@ -235,6 +234,9 @@ class Gangs(DecisionPart):
 
     # ---- bind calls that wait
 
+    def held_pods(self) -> Mapping[str, str]:
+        return {pod: node for gang in self.known.gathering() for pod, node in gang.held.items()}
+
     def hold(self, uid: str, end: EndOfHold) -> float:
         gang, now = self.known.placed(uid), self._clock()
         if gang is None:
@@ -260,11 +262,9 @@ class Gangs(DecisionPart):
 
     def _complete(self, gang: KnownGang) -> None:
         """Releases a gang, if all of its held members could still go to their nodes."""
-        snapshot, text = self._calls.snapshot(), ""
-        with suppress(EngineError):
-            text = self._ends.broken(gang, snapshot) if snapshot is not None else ""
-        if text:
-            self.known.give_up(gang, "changed", text)
+        snapshot = self._calls.snapshot()
+        if snapshot is not None and (ended := self._ends.of(gang, snapshot, is_last=True)):
+            self.known.give_up(gang, *ended)
             return
         waiting = self._waiting(gang, snapshot)
         rest = [uid for uid in waiting if uid not in gang.places]
@@ -327,12 +327,11 @@ class Gangs(DecisionPart):
                 self._complete(gang)
             else:
                 self.known.remind(gang)
-        self._tries.forget_old()
         lately = now - _FORGOTTEN_SECONDS
         self._released = {n: each for n, each in self._released.items() if each[0] > lately}
         for gang in [each for each in self.known if not each.gathers]:
             # Held members wait again a moment after their gang was given up.
-            is_settled = snapshot is not None and now - gang.order[1] > FIRST_PAUSE_SECONDS
+            is_settled = snapshot is not None and now - gang.gave_up_at > FIRST_PAUSE_SECONDS
             is_gone = is_settled and not self._waiting(gang, snapshot)
             self.known.remind(gang)
             if is_gone or gang.asked_at < lately:
@@ -371,6 +370,12 @@ class Gangs(DecisionPart):
         now = self._clock()
         return [(each, now - (each.began if each.gathers else each.since)) for each in self.known]
 
+    def contradictions(self) -> Mapping[str, str]:
+        """What PodGroups have said lately otherwise than a clause in force, by policy."""
+        since, known = self._clock() - _FORGOTTEN_SECONDS, self._otherwise.items()
+        self._otherwise = {c: each for c, each in known if each[0] > since and c in self._clauses}
+        return {clause.policy: text for clause, (_, text) in self._otherwise.items()}
+
     def of_pod(self, call: VerbCall, *, places: bool = False) -> GangOfPod | None:
         """The gang of a pod for people; None if it is in none. Nothing changes.
 
@@ -389,7 +394,8 @@ class Gangs(DecisionPart):
         waiting = [*self._quorums.coming(call, name).values()]
         gang, now = self.known.find(name), self._clock()
         there = {each.uid: each for each in (pod, *waiting, *(each for _, each in bound))}
-        roles = self._quorums.roles(call, name, there.values())
+        said = self._quorums.said(call, name)
+        roles = self._quorums.roles(call, name, said, there.values())
         lacks = self._quorums.lacks(call, name, len(there), quorum, roles)
         members = [*members_of(gang, pod, bound, waiting, now)]
         told = msgspec.structs.replace(
@@ -397,7 +403,7 @@ class Gangs(DecisionPart):
             message=name.program.message(call.evaluation),
             quorum=quorum if isinstance(quorum, int) else None,
             roles=roles,
-            podGroup=self._otherwise(call, name),
+            podGroup=self._said_otherwise(call, name),
         )
         refusal = told.text
         allowed: Collection[str] | None = () if told.state != "not tried" else None
@@ -419,31 +425,32 @@ class Gangs(DecisionPart):
         uids |= set(self._members.waiting(name, call.snapshot)) if name is not None else set()
         for uid in uids:
             body = call.pod.body if uid == call.pod.uid else pods.body(uid)
-            with suppress(msgspec.MsgspecError):
-                spec = mapping(msgspec.json.decode(body or b"{}"), "spec")
-                found.update(what for what, has in NOT_LOOKED_AT.items() if has(spec))
+            found.update(not_looked_at(body or b"{}"))
         return [f"{what} ({counted(number, 'member')})" for what, number in sorted(found.items())]
 
     def note(self, call: VerbCall) -> None:
         if (name := self._members.of(call)) is not None:
-            self._quorums.note(call, name)
+            self._quorums.note(call, name, self._said_otherwise(call, name))
 
     def notes(self) -> Iterable[str]:
         return self._quorums.notes
 
-    def _otherwise(self, call: VerbCall, name: GangName) -> str:
+    def _said_otherwise(self, call: VerbCall, name: GangName) -> str:
         """What the PodGroup of the pod says otherwise than the clause or the pod; may be empty."""
         named = call.pod.group
         if named is None or (group := call.cluster.pods.group(name.namespace, named)) is None:
             return ""
         said, priority = self._quorums.said(call, name), call.pod.peer.priority
         texts = []
-        if group.minCount is not None and isinstance(said, int) and said != group.minCount:
-            texts.append(f"minCount {group.minCount} and not {said}")
+        number = group.minCount if isinstance(said, str) else said[0]
+        if group.minCount not in (None, number):
+            texts.append(f"minCount {group.minCount} and not {number}")
         if self._attempts.otherwise(name, group, call):
             texts.append(f"topology {group.topology}, which is not `within`")
         if group.priority is not None and group.priority != priority:
             texts.append(f"priority {group.priority}, and the pod {priority}")
+        if group.parent:
+            texts.append(f"parent {group.parent}, whose other groups are not waited for")
         return f"PodGroup {named.name} says {', '.join(texts)}" if texts else ""
 
     # ---- members on nodes
@@ -496,13 +503,12 @@ class Gangs(DecisionPart):
         return placed
 
     def _priority(self, call: VerbCall, name: GangName) -> int:
-        """The priority of a gang: that of its PodGroup, else of the pod of the call."""
-        group = (
-            call.cluster.pods.group(name.namespace, name.value)
-            if isinstance(name.value, GroupName)
-            else None
-        )
-        return call.pod.peer.priority if group is None or group.priority is None else group.priority
+        """The priority that the PodGroup of a gang says, else the highest of its members."""
+        group = name.group(call.cluster.pods)
+        if group is not None and group.priority is not None:
+            return group.priority
+        members = self._members.waiting(name, call.snapshot).values()
+        return max(each.priority for each in (call.pod.peer, *members))
 
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
@@ -512,13 +518,14 @@ class Gangs(DecisionPart):
             return said
         gang = self.known.find(name)
         if gang is None:
-            created = pod.created
-            order = -self._priority(call, name), 0.0, created.nanos if created is not None else 0
+            created = pod.created.nanos if pod.created is not None else 0
             shown = name.shown(call.context(call.snapshot).peer())
-            gang = KnownGang(name, said, order, now, shown, now)
+            gang = KnownGang(name, said[0], created, now, shown, now)
             self.known.add(gang)
-            self._quorums.note(call, name)
-        gang.asked_at, gang.priority = now, max(gang.priority, self._priority(call, name))
+            if otherwise := self._said_otherwise(call, name):
+                self._otherwise[name.program] = now, f"{name.namespace}: {otherwise}"
+            self._quorums.note(call, name, otherwise)
+        gang.asked_at, gang.priority = now, self._priority(call, name)
         if gang.gathers:
             return gang
         if text := self._quorums.read(gang, call, said):

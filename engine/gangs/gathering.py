@@ -11,12 +11,15 @@ one small part of the time. A gang goes first to those of higher priority, then 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from itertools import islice
 from typing import Literal
 from weakref import ref
+
+import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot, without
 from engine.clauses.gang import GangProgram
@@ -30,8 +33,9 @@ from engine.errors import DeadlineExceededError, EngineError
 from engine.gangs.gang import GangName, Hold, KnownGang, Members, Refusals, Try, given_up
 from engine.gangs.paper import Attempts
 from engine.gangs.quorum import Quorums
-from engine.objects.eligibility import bars, unfit
+from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
@@ -41,8 +45,9 @@ _OWN_REASONS = frozenset({"late", "no node", "preempted", "refused"})
 # Members that are not held are woken again after so long, and later less often: what has woken them
 # may have got lost.
 _REMIND_SECONDS = 2.0
-# The gangs that are known at the same time; the oldest waiting one is forgotten first.
-_MOST_KNOWN = 10_000
+# The gangs that are known at the same time. Beyond them so many are forgotten: the oldest that wait
+# of the namespace with the most.
+_MOST_KNOWN, _FORGOTTEN = 10_000, 100
 
 
 class KnownGangs:
@@ -90,9 +95,12 @@ class KnownGangs:
 
     def add(self, gang: KnownGang) -> None:
         self._known[gang.name] = gang
-        waiting = (each for each in self if not each.gathers)
-        if len(self._known) > _MOST_KNOWN and (oldest := next(waiting, None)) is not None:
-            self.forget(oldest)
+        is_full = len(self._known) > _MOST_KNOWN
+        waiting = [each for each in self if not each.gathers] if is_full else []
+        for most, _ in Counter(each.name.namespace for each in waiting).most_common(1):
+            own = (each for each in waiting if each.name.namespace == most)
+            for each in islice(own, _FORGOTTEN):
+                self.forget(each)
 
     def forget(self, gang: KnownGang) -> None:
         """Forgets a gang that does not gather any more."""
@@ -109,16 +117,10 @@ class KnownGangs:
 
     # ---- gathering
 
-    def gather(
-        self,
-        gang: KnownGang,
-        places: Mapping[str, str],
-        keys: Mapping[str, str],
-        bars: Mapping[str, frozenset[tuple[str, str]]],
-    ) -> None:
+    def gather(self, gang: KnownGang, places: Mapping[str, str], keys: Mapping[str, str]) -> None:
         """Gives members their places: nodes by uid; `keys` are the names of these members.
 
-        `bars` are the cordons and taints of the nodes. Calls of bind are reserved for all of them.
+        Calls of bind are reserved for all of them.
         """
         self.held.add(gang.name.namespace, gang.quorum - gang.reserved)
         gang.reserved = gang.quorum
@@ -126,7 +128,6 @@ class KnownGangs:
             gang.began = self._clock()
             gang.remind_at = gang.began + _REMIND_SECONDS
             self._tell(gang, "gathering", ())
-        gang.bars = {**bars, **gang.bars}
         gang.places |= places
         gang.keys |= keys
         self._by_uid.update(dict.fromkeys(places, gang))
@@ -172,7 +173,7 @@ class KnownGangs:
             self._by_uid.pop(uid, None)
             self._in_flight.refuse(uid)
         self.held.add(gang.name.namespace, -gang.reserved)
-        gang.places, gang.keys, gang.holds, gang.bars, gang.seen = {}, {}, {}, {}, {}
+        gang.places, gang.keys, gang.holds, gang.seen = {}, {}, {}, {}
         gang.reserved, gang.offers = 0, {}
         gang.why_given_up = text
         gang.say(given_up(text), now)
@@ -180,7 +181,7 @@ class KnownGangs:
         if reason in _OWN_REASONS:
             gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or FIRST_PAUSE_SECONDS
             gang.not_before = now + gang.pause
-        gang.order = (gang.order[0], now, gang.order[2])
+        gang.gave_up_at = now
         self.freed += 1
         self._tell(gang, "given up", holds, reason, text)
         for hold in holds:
@@ -242,7 +243,7 @@ class Tries:
         self._placement = site.placing.placement
         self._clock = site.clock
         # By namespace: until when none of its waiting gangs is tried again.
-        self._tried_until: dict[str, float] = {}
+        self._tried_until = Remembered[str, float](_MOST_KNOWN)
 
     def gather(self, gang: KnownGang, call: VerbCall, only: NodeRows | None) -> int | None:
         """Places the gang on paper, if it fits; the row of the asked pod, None if it has none.
@@ -298,7 +299,7 @@ class Tries:
 
     def _rests(self, gang: KnownGang) -> bool:
         """Whether a gang is not tried yet: the turn comes later, or that of its namespace."""
-        now, until = self._clock(), self._tried_until.get(gang.name.namespace, 0.0)
+        now, until = self._clock(), self._tried_until.get(gang.name.namespace) or 0.0
         return now < gang.not_before or (
             gang.tried is not None and not gang.gathers and now < until
         )
@@ -310,11 +311,6 @@ class Tries:
         table, freed = ref(call.snapshot.table), self._known.freed
         return Try(self._clock(), gang.quorum, table, freed, frozenset(members), asked)
 
-    def forget_old(self) -> None:
-        """Forgets the pauses that are over."""
-        now = self._clock()
-        self._tried_until = {n: until for n, until in self._tried_until.items() if until > now}
-
     def _rest(self, gang: KnownGang, began: float) -> None:
         """Has a gang wait after an attempt in vain, and all of its namespace.
 
@@ -323,13 +319,14 @@ class Tries:
         ended, namespace = self._clock(), gang.name.namespace
         pause = _COST_FACTOR * (ended - began)
         gang.not_before = max(gang.not_before, began + max(_LEAST_PAUSE_SECONDS, pause))
-        until = self._tried_until.get(namespace, 0.0)
-        self._tried_until[namespace] = max(until, ended + pause)
+        until = self._tried_until.get(namespace) or 0.0
+        self._tried_until.put(namespace, max(until, ended + pause))
 
     def _placeable(self, gang: KnownGang, call: VerbCall) -> Mapping[str, Peer]:
         """The waiting members of which it is known how many they want to be."""
         waiting, numbers = self._members.waiting(gang.name, call.snapshot), gang.numbers
-        return {u: p for u, p in waiting.items() if u in numbers and isinstance(numbers[u][1], int)}
+        told = {uid for uid, (_, said) in numbers.items() if not isinstance(said, str)}
+        return {uid: pod for uid, pod in waiting.items() if uid in told}
 
     def _take_places(self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
         """Gives up as few gangs of lower priority as have to go for this gang to fit, if it can."""
@@ -386,7 +383,7 @@ class Tries:
             members = self._placeable(other, call)
             other.tried = self._what_is_known(other, call, members, None)
             asked = next(
-                (c for uid in members if (c := self._attempts.beside(uid, call)) is not None), None
+                (c for uid in members if (c := self._attempts.about(uid, call)) is not None), None
             )
             if asked is None or len(members) < other.quorum:
                 continue
@@ -408,13 +405,12 @@ class Tries:
             self._rest(gang, began)
             gang.say(places, self._clock())
             return False
-        asked, views = call.pod, {node: call.snapshot.node(node) for node in places.values()}
+        asked = call.pod
         keys = {
             uid: f"{gang.name.namespace}/{waiting[uid].name if uid in waiting else asked.name}"
             for uid in places
         }
-        barred = {node: bars(view) for node, view in views.items() if view is not None}
-        self._known.gather(gang, places, keys, barred)
+        self._known.gather(gang, places, keys)
         self._known.woken.add(uid for uid in places if uid != asked.uid)
         return True
 
@@ -444,16 +440,19 @@ class Ends:
         self._quorums = quorums
         self.table: Sequence[tuple[str, Find]] = (
             ("late", lambda gang, _: gang.came if self._clock() >= gang.until else ""),
-            ("node lost", _lost),
-            ("no node", self._without_room),
-            ("member left", self._left),
+            # These are looked at once more before a release.
             ("number", self._number),
-            ("changed", partial(self.broken, looks_at_all=False)),
+            ("changed", self._broken),
+            ("no node", self._without_node),
         )
 
-    def of(self, gang: KnownGang, snapshot: Snapshot) -> tuple[str, str] | None:
+    def of(
+        self, gang: KnownGang, snapshot: Snapshot, *, is_last: bool = False
+    ) -> tuple[str, str] | None:
         """Why a gang cannot gather any more: the reason, and a text; None if it can."""
-        for reason, find in self.table:
+        if is_last:
+            gang.seen.clear()
+        for reason, find in self.table[1:] if is_last else self.table:
             # Without a decision there is nothing to say; the next look asks again.
             with suppress(EngineError):
                 if text := find(gang, snapshot):
@@ -468,23 +467,23 @@ class Ends:
         """The numbers of members that somebody has bound, by node; held ones are not."""
         return self._members.bound(gang.name, gang, self._pods, lambda: None)
 
-    def broken(self, gang: KnownGang, snapshot: Snapshot, *, looks_at_all: bool = True) -> str:
+    def _broken(self, gang: KnownGang, snapshot: Snapshot) -> str:
         """Why a held member could not go to its node now, by `within`, policies and plugins.
 
-        Without `looks_at_all` a member is looked at again only after its node, or what is in force,
-        has changed.
+        A member is looked at again only after its node, or what is in force, has changed.
         """
         held = {uid: node for uid, node in gang.places.items() if uid in gang.holds}
-        if held and not self._attempts.share(
-            gang, snapshot.table, {*held.values(), *self.bound(gang)}
-        ):
+        if gone := next((node for node in held.values() if snapshot.node(node) is None), ""):
+            return f"node {gone} is gone"
+        nodes = {node for node in gang.places.values() if snapshot.node(node) is not None}
+        if held and not self._attempts.share(gang, snapshot.table, {*nodes, *self.bound(gang)}):
             return "the nodes of its members do not share the value of `within` any more"
         alike = set[tuple[object, ...]]()
         for uid, node in held.items():
             view, now = snapshot.node(node), self._what_is_known(node, snapshot)
-            if view is None or (gang.seen.get(uid) == now and not looks_at_all):
+            if view is None or gang.seen.get(uid) == now:
                 continue
-            pod, call = self._attempts.pod(uid), self._attempts.aside(uid)
+            pod, call = self._attempts.pod(uid), self._attempts.about(uid)
             kind = node, call and call.plan, pod and self._plugins.kind(pod)
             # Pods that are alike break the same there.
             if pod is not None and kind not in alike:
@@ -520,15 +519,15 @@ class Ends:
         reasons = unfit(pod.pod, without(view, [there]))
         return next((each for each in reasons if each not in ignored), "")
 
-    def _without_room(self, gang: KnownGang, snapshot: Snapshot) -> str:
-        """A member that no node has room for: kube-scheduler does not ask about it any more."""
-        waiting = self._members.waiting(gang.name, snapshot)
-        pods = [pod for uid in gang.places if (pod := waiting.get(uid)) is not None]
-        found: Peer | None = self._attempts.without_room(pods, snapshot.table)
-        return f"other pods have taken the room of {found.name}" if found is not None else ""
-
-    def _left(self, gang: KnownGang, _snapshot: Snapshot) -> str:
-        return "" if self._quorums.of_gathering(gang) else "a member has left it"
+    def _without_node(self, gang: KnownGang, snapshot: Snapshot) -> str:
+        """A member that no node is left for: kube-scheduler does not ask about it any more."""
+        table, uids = snapshot.table, self._members.waiting(gang.name, snapshot).keys()
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        pods = filter(None, map(self._attempts.pod, gang.places.keys() & uids))
+        for pod in {self._plugins.kind(each): each for each in pods}.values():
+            if not self._plugins.allowed(pod, table, rows, lambda: None).any():
+                return f"no node is left for {pod.name}"
+        return ""
 
     def _number(self, gang: KnownGang, _snapshot: Snapshot) -> str:
         """A number that is larger now, or cannot be told. A smaller one is taken."""
@@ -539,14 +538,3 @@ class Ends:
             return f"{number} members are needed now"
         gang.quorum = number
         return ""
-
-
-def _lost(gang: KnownGang, snapshot: Snapshot) -> str:
-    """The change of a node that its members can go to no more; empty if there is none."""
-    for node, before in gang.bars.items():
-        view = snapshot.node(node)
-        if view is None:
-            return f"node {node} is gone"
-        if bars(view) - before:
-            return f"node {node} was cordoned or tainted"
-    return ""

@@ -30,7 +30,7 @@ from engine.errors import BadObjectError, EngineError
 from engine.gangs.gang import GangName, KnownGang, Refusals
 from engine.objects.eligibility import clash
 from engine.objects.peer import HostPort, Peer
-from engine.objects.pod_group import GroupName, PodGroup
+from engine.objects.pod_group import PodGroup
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.objects.resources import MOST_AMOUNT, amount, needs
@@ -222,13 +222,13 @@ class Paper:
         room = np.minimum(self.capacity([first], rows), needed).sum()
         return min(int(room), needed)
 
-    def choose(self, members: Sequence[Member], needed: Slots, rows: NodeRows) -> int:
-        """Places as many as are needed on these rows, if it can. Returns for how many it could.
+    def choose(self, members: Sequence[Member], needed: Slots, rows: NodeRows) -> Slots:
+        """Places as many as are needed on these rows, if it can. Returns for whom it could not.
 
         Those that come first are preferred, and then the smallest ones. Nobody is placed where it
         is fewer than needed.
         """
-        best = 0
+        best = needed
         for sort in (list, partial(sorted, key=self._size)):
             order: Sequence[Member] = sort(members)
             slots, left = needed.copied(), needed.copied()
@@ -238,8 +238,8 @@ class Paper:
             self._fill(sorted(chosen, key=partial(self._freedom, rows, known)), left, rows)
             self._fill(rest, left, rows)
             if not left.left:
-                return needed.left
-            best = max(best, needed.left - left.left)
+                return left
+            best = min(best, left, key=lambda each: each.left)
             self.undo(members)
             if not rest:
                 break
@@ -394,21 +394,14 @@ class Attempts:
         self._others.clear()
         self._domains = {k: each for k, each in self._domains.items() if k[0] in programs}
 
-    def beside(self, uid: str, call: VerbCall) -> VerbCall | None:
-        """A call about another pod in the time of this one; None if its JSON is not known.
+    def about(self, uid: str, call: VerbCall | None = None) -> VerbCall | None:
+        """A call about a pod in the time of another call, or for which nobody waits.
 
-        Raises EngineError where there is no decision about it.
+        None if its JSON is not known. Raises EngineError where there is no decision about it.
         """
-        pod = self.pod(uid)
-        return self._calls.beside(pod, call) if pod is not None else None
-
-    def aside(self, uid: str) -> VerbCall | None:
-        """A step about a pod, for which nobody waits; None if its JSON is not known.
-
-        Raises EngineError where there is no decision about it.
-        """
-        pod = self.pod(uid)
-        return self._calls.aside(pod) if pod is not None else None
+        if (pod := self.pod(uid)) is None:
+            return None
+        return self._calls.aside(pod) if call is None else self._calls.beside(pod, call)
 
     def pod(self, uid: str) -> RequestPod | None:
         """A waiting pod as requests have it; None if its JSON is not known."""
@@ -484,8 +477,9 @@ class Attempts:
         all. With `stays`, the nodes are those on which pods have to go first, all that need not
         stay, and nobody is in flight. Raises EngineError, and then nothing has changed.
         """
-        gang.stay, best, where = self.refusals.stay(gang, call.pod.uid), 0, ""
+        gang.stay, where = self.refusals.stay(gang, call.pod.uid), ""
         held = len(gang.stay)
+        best = Slots(gang.quorum - held)
         with call.evaluation.time.charged(gang.clause.policy):
             for uid in gang.places.keys() - gang.stay:
                 # They are placed anew.
@@ -496,18 +490,22 @@ class Attempts:
                 paper = self._paper(members, gang, call, others, freed)
                 if stays is not None:
                     self._evict(paper, members, call, stays)
-                for value, fitting in self._tried(gang, members, paper, len(waiting)):
-                    if fitting + held == gang.quorum:
+                for value, left in self._tried(gang, members, paper, len(waiting)):
+                    if not left.left:
                         places = paper.places.copy()
                         if stays is not None:
                             paper.undo(members)
                             places = {u: row for u, row in places.items() if row in paper.last}
                         names = {row: name for name, row in paper.table.rows.items()}
                         return {uid: names[row] for uid, row in places.items()}
-                    if fitting > best:
-                        best, where = fitting, value
+                    if left.left < best.left:
+                        best, where = left, value
         in_one = f", in {where}" if where else ""
-        return f"{best + held} of {gang.quorum} members fit{in_one}"
+        for role, number in best.roles.items():
+            if role is not None and number and (of := gang.roles[role]) < gang.quorum:
+                in_one += f": {of - number} of {of} with `{gang.clause.roles[role].text}`"
+                break
+        return f"{gang.quorum - best.left} of {gang.quorum} members fit{in_one}"
 
     def _evict(self, paper: Paper, members: Sequence[Member], call: VerbCall, stays: Stays) -> None:
         """Takes the pods that may go from the nodes without room for a member.
@@ -524,15 +522,21 @@ class Attempts:
             paper.check()
             lower = [p for p in node.pods or () if p.priority < call.pod.peer.priority]
             # kube-scheduler chooses among them: it may propose the one that has to stay.
-            if lower and not any(stays(node, pod) for pod in lower):
+            if lower and not any(stays(node, pod) or self._is_of_whole(pod) for pod in lower):
                 paper.last.add(row)
                 for pod in lower:
                     paper.stand(pod, row, -1)
 
+    def _is_of_whole(self, pod: Peer) -> bool:
+        """Whether a pod is of a group that is disrupted whole: it does not go alone."""
+        pods = self._placement.pods
+        group = pods.group(pod.namespace, pod.group) if pod.group is not None else None
+        return group is not None and group.whole
+
     def _tried(
         self, gang: KnownGang, members: Sequence[Member], paper: Paper, wished: int
-    ) -> Iterator[tuple[str, int]]:
-        """The values that nodes share, each with how many of the needed members fit there.
+    ) -> Iterator[tuple[str, Slots]]:
+        """The values that nodes share, each with how many of the needed members do not fit there.
 
         All that are needed have a place after the last one, or nobody has.
         """
@@ -543,20 +547,12 @@ class Attempts:
             for value, rows in self._sets_of_rows(gang, members, paper, wished):
                 fitting = paper.fitting(members, needed.left, rows)
                 if fitting is None or fitting == needed.left:
-                    fitting = paper.choose(members, needed, rows)
-                yield value, fitting
+                    yield value, paper.choose(members, needed, rows)
+                else:
+                    yield value, Slots(needed.left - fitting)
         except EngineError:
             paper.undo(members)
             raise
-
-    def without_room(self, pods: Iterable[Peer], table: NodeTable) -> Peer | None:
-        """The first of the pods for which no node has room, whatever is on paper."""
-        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        for wanted, pod in {frozenset(needs(pod.requests).items()): pod for pod in pods}.items():
-            free = self._room.columns(table, (name for name, _ in wanted), lambda: None)
-            if not free.capacity(dict(wanted), rows).any():
-                return pod
-        return None
 
     def _to_place(
         self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
@@ -570,7 +566,7 @@ class Attempts:
         for pod in others[: needed + _MOST_MORE]:
             if len(found) == needed:
                 yield [*found]
-            other = self.beside(pod.uid, call)
+            other = self.about(pod.uid, call)
             if other is not None and gang.clause in other.plan.of_parts:
                 found.append(Member.of(gang, other))
         yield found
@@ -646,10 +642,9 @@ class Attempts:
 
         That is `within`, else the topology of their PodGroup; for neither all rows have one value.
         """
-        key, domain = "", name.program.domain
-        if domain is None and isinstance(name.value, GroupName):
-            group = self._placement.pods.group(name.namespace, name.value)
-            key = group.topology if group is not None else ""
+        domain = name.program.domain
+        group = name.group(self._placement.pods) if domain is None else None
+        key = group.topology if group is not None else ""
         if domain is None and not key:
             return np.zeros(len(table.nodes), np.int64), ("",)
         found = self._domains.get((name.program, key))

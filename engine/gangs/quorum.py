@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -20,18 +21,22 @@ from engine.clauses.gang import GangProgram
 from engine.counting.bounds import number_of
 from engine.decision.part import PartSite
 from engine.decision.verb_call import VerbCall
-from engine.fairness import MOST_HELD_OF_NAMESPACE
-from engine.gangs.gang import GangName, GangRole, KnownGang, Members, lacking
+from engine.gangs.gang import GangName, GangRole, KnownGang, Members, Numbers
 from engine.gangs.paper import Attempts
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER, FAILED, Peer, key_of
 from engine.objects.pod_group import GroupName
+from grammar.clauses.gang import MOST_MEMBERS
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
 
 # The labels of pods that run before others are made: the leader of a LeaderWorkerSet that waits for
 # it, and the driver of Spark.
 _LEADERS = frozenset({("leaderworkerset.sigs.k8s.io/worker-index", "0"), ("spark-role", "driver")})
+# The labels of pods of a JobSet, which may start its Jobs in order: its name, and how many it has.
+_JOBSET, _JOBS = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/global-replicas"
+# The controllers of a gang that are named.
+_MOST_CONTROLLERS = 2
 # The notes that are kept.
 _MOST_NOTES = 20
 
@@ -51,6 +56,13 @@ def still_wanted(number: int, came: int, wants: int | None, *, is_all: bool) -> 
     return max(1, min(number, left))
 
 
+def lacking(exist: int, quorum: int, roles: Iterable[GangRole]) -> str:
+    """What a gang lacks of which too few members exist; empty if there are enough."""
+    if exist < quorum:
+        return f"{exist} of {quorum} members exist"
+    return next((text for each in roles if (text := each.lacks)), "")
+
+
 class Quorums:
     """The quorums of gangs."""
 
@@ -65,20 +77,26 @@ class Quorums:
     def of(self, call: VerbCall, name: GangName, on_nodes: Iterable[Peer] = ()) -> int | str:
         """The number of members placed together, by the pod of a call, or why there is none."""
         said = self.said(call, name)
-        return said if isinstance(said, str) else self._still_wanted(call, name, said, on_nodes)
+        return said if isinstance(said, str) else self._still_wanted(call, name, said[0], on_nodes)
 
-    def note(self, call: VerbCall, name: GangName) -> None:
-        """Notes which workloads of a gang never have all of their pods at the same time."""
-        number, program = self.of(call, name), name.program
-        if isinstance(number, int) and number > 1 and len(self.notes) < _MOST_NOTES:
-            clause = f"{program.policy}: {program.name}"
-            for text in self._withheld(call, name):
-                self.notes[f"{name.namespace}: {text}, so its gang waits ({clause})"] = None
+    def note(self, call: VerbCall, name: GangName, otherwise: str) -> None:
+        """Notes which workloads of a gang never have all of their pods at the same time.
 
-    def read(self, gang: KnownGang, call: VerbCall, said: int) -> str:
+        `otherwise` is what its PodGroup says otherwise.
+        """
+        number, texts = self.of(call, name), [otherwise] if otherwise else []
+        if isinstance(number, int) and number > 1:
+            lacks = len(self.coming(call, name)) < number
+            withheld = self._withheld(call, name, lacks=lacks)
+            texts += [f"{text}, so its gang waits" for text in withheld]
+        for text in texts if len(self.notes) < _MOST_NOTES else ():
+            clause = f"{name.program.policy}: {name.program.name}"
+            self.notes[f"{name.namespace}: {text} ({clause})"] = None
+
+    def read(self, gang: KnownGang, call: VerbCall, said: Numbers) -> str:
         """Takes the largest number that members say. Returns what the gang lacks, or an empty text.
 
-        The pod of the call has `said` a number. A member without a number does not count.
+        The pod of the call has `said` numbers. A member without a number does not count.
         """
         waiting = self.coming(call, gang.name)
         clause = gang.clause
@@ -86,16 +104,15 @@ class Quorums:
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
             known_json = {uid for uid in keys if self._pods.body(uid) is not None}
             gang.numbers = {u: each for u, each in gang.numbers.items() if u in known_json}
-            self._read(gang, keys, partial(self._attempts.beside, call=call))
+            self._read(gang, keys, partial(self._attempts.about, call=call))
         else:
             gang.numbers = dict.fromkeys(waiting, ((), said))
         told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
-        known = [number for number in told.values() if isinstance(number, int)]
-        gang.quorum = self._still_wanted(call, gang.name, largest := max(known))
-        there = [waiting[uid] for uid, number in told.items() if number and uid in waiting]
-        by = next(uid for uid, number in told.items() if number == largest)
-        says = call if said == largest else self._attempts.beside(by, call)
-        roles = self.roles(says or call, gang.name, there)
+        known = [numbers for numbers in told.values() if not isinstance(numbers, str)]
+        largest = max(known)
+        gang.quorum = self._still_wanted(call, gang.name, largest[0])
+        there = [waiting[uid] for uid, numbers in told.items() if numbers and uid in waiting]
+        roles = self.roles(call, gang.name, largest, there)
         gang.roles = {number: role.needed for number, role in enumerate(roles)}
         if roles:
             role_of = self._members.role_of
@@ -130,79 +147,97 @@ class Quorums:
         gates = {gate for uid in gated for gate in _gates(call.cluster.pods.body(uid))}
         rest = (each for uid, each in unbound.items() if uid not in coming and uid not in gated)
         others = Counter(each.schedulerName for each in rest)
-        why = [f"{n} more {_are(n)} of the scheduler `{s}`" for s, n in sorted(others.items())]
+        why = [f"{n} more of the scheduler `{s}`" for s, n in sorted(others.items())]
         if gated:
             by = named([f"`{gate}`" for gate in sorted(gates)], 2) or "a scheduling gate"
-            why.insert(0, f"{len(gated)} more {_are(len(gated))} gated by {by}")
-        why += self._withheld(call, name)
-        if leader := min(
-            (p.name for p in coming.values() if p.labels.items() & _LEADERS), default=""
-        ):
-            why.append(f"{leader} may have to run before the others are made")
+            why.insert(0, f"{len(gated)} more gated by {by}")
+        why += dict.fromkeys(self._withheld(call, name, lacks=True))
         return f"{text}: {', '.join(why)}" if why else text
 
-    def _withheld(self, call: VerbCall, name: GangName) -> Sequence[str]:
-        """The known workloads of a gang that do not make all of their pods, and why not."""
-        unbound, pods = self._members.unbound(name, call.snapshot), call.cluster.pods
-        uids = {each.workload.uid for each in unbound.values() if each.workload is not None}
-        known = (found for uid in sorted(uids) if (found := pods.controller(uid)) is not None)
-        return [f"{each.workload.title} {each.withholds}" for each in known if each.withholds][:2]
+    def _withheld(self, call: VerbCall, name: GangName, *, lacks: bool) -> Iterator[str]:
+        """The first known workloads of a gang that do not make all of their pods, and why not.
 
-    def roles(self, call: VerbCall, name: GangName, pods: Iterable[Peer]) -> Sequence[GangRole]:
-        """The roles of a gang, as the pod of a call says them, and how many of the pods have each.
+        Where the gang `lacks` members, these are also others, whose status does not say it.
+        """
+        unbound, pods = self._members.unbound(name, call.snapshot).values(), call.cluster.pods
+        one_of = {each.workload.uid: each for each in unbound if each.workload is not None}
+        known = ((c, one_of[uid]) for uid in sorted(one_of) if (c := pods.controller(uid)))
+        for each, pod in islice(known, _MOST_CONTROLLERS):
+            workload, made = each.workload, len(pods.workloads.pods(each.workload.uid))
+            if each.withholds:
+                yield f"{workload.title} {each.withholds}"
+            elif lacks and made < (each.wants or 0):
+                yield f"{workload.title} has made {made} of its {each.wants} pods"
+                for key, quota in sorted(pods.quotas.items()):
+                    within, _, its_name = key.partition("/")
+                    if within == name.namespace and (text := quota.lacks(pod.requests, pod.limits)):
+                        yield f"ResourceQuota/{its_name} has used {text}"
+        if not lacks:
+            return
+        coming = self.coming(call, name).values()
+        sets = {each.labels[_JOBSET]: each for each in coming if _JOBSET in each.labels}
+        for jobset, pod in sorted(sets.items())[:1]:
+            # Where all of its Jobs have pods, they start together.
+            if pod.labels.get(_JOBS) != str(len(one_of)):
+                yield f"JobSet/{jobset} may start its Jobs one after another"
+        for leader in sorted(p.name for p in coming if p.labels.items() & _LEADERS)[:1]:
+            yield f"{leader} may have to run before the others are made"
+
+    def roles(
+        self, call: VerbCall, name: GangName, said: Numbers | str, pods: Iterable[Peer]
+    ) -> Sequence[GangRole]:
+        """The roles of a gang by the numbers that a member has said, and how many pods have each.
 
         Once members have ended, those that exist are enough.
         """
         program = name.program
-        if not program.roles:
+        if not program.roles or isinstance(said, str):
             return ()
-        said = self.said(call, name)
-        is_less = isinstance(said, str) or self._still_wanted(call, name, said) < said
+        is_less = self._still_wanted(call, name, said[0]) < said[0]
         exist = Counter(self._members.role_of(program, pod) for pod in pods)
-        found = list[GangRole]()
-        for number, role in enumerate(program.roles):
-            needed = self._evaluated(call, program, role.number)
-            needed = needed if isinstance(needed, int) else 0
-            least = min(needed, exist[number]) if is_less else needed
-            found.append(GangRole(role.text, least, exist[number]))
-        return found
+        of_roles = enumerate(zip(program.roles, said[1:], strict=True))
+        return [
+            GangRole(role.text, min(needed, exist[i]) if is_less else needed, exist[i])
+            for i, (role, needed) in of_roles
+        ]
 
     def of_gathering(self, gang: KnownGang) -> int | str:
         """How many are placed together as members with places say it now, or why it is not told.
 
-        With fewer members, fewer of a role may be needed, too. An empty text says that a member is
-        in no gang any more. Raises EngineError where there is no decision.
+        Or it says that more of a role are needed, or that a member is in no gang any more. Raises
+        EngineError where there is no decision.
         """
-        self._read(gang, gang.keys, self._attempts.aside)
+        self._read(gang, gang.keys, self._attempts.about)
         told = [gang.numbers[uid][1] for uid in gang.keys if uid in gang.numbers]
-        if texts := [number for number in told if isinstance(number, str)]:
-            return min(texts)
-        calls = map(self._attempts.aside, gang.keys)
-        known = [number for number in told if isinstance(number, int)]
+        if texts := [numbers for numbers in told if isinstance(numbers, str)]:
+            return min(texts) or "a member has left it"
+        known = [numbers for numbers in told if not isinstance(numbers, str)]
+        calls = map(self._attempts.about, gang.keys)
         if not known or (call := next((c for c in calls if c is not None), None)) is None:
             return gang.quorum
         pods = [pod for key in gang.keys.values() if (pod := self._pods.pod(key)) is not None]
         held = [pod for pod in pods if pod.uid in gang.holds]
-        number = self._still_wanted(call, gang.name, max(known), held)
-        if number < gang.quorum:
-            roles = enumerate(self.roles(call, gang.name, pods))
-            gang.roles = {role: min(gang.roles[role], each.needed) for role, each in roles}
-        return number
+        for role, each in enumerate(self.roles(call, gang.name, max(known), pods)):
+            if each.needed > gang.roles[role]:
+                return f"{each.needed} members with `{each.of}` are needed now"
+            gang.roles = {**gang.roles, role: each.needed}
+        return self._still_wanted(call, gang.name, max(known)[0], held)
 
-    def said(self, call: VerbCall, name: GangName) -> int | str:
-        """The number that the pod of a call says, or why that cannot be told."""
-        program = name.program
-        of_roles = [self._evaluated(call, program, role.number) for role in program.roles]
-        if texts := [each for each in of_roles if isinstance(each, str)]:
-            return texts[0]
-        least = sum(each for each in of_roles if isinstance(each, int))
+    def said(self, call: VerbCall, name: GangName) -> Numbers | str:
+        """The numbers that the pod of a call says, or why these cannot be told."""
+        program, of_roles = name.program, list[int]()
+        for role in program.roles:
+            if isinstance(needed := self._evaluated(call, program, role.number), str):
+                return needed
+            of_roles.append(needed)
+        least = sum(of_roles)
         is_own = program.number is not None or not program.roles
         of_all = self._said_of_all(call, name) if is_own else max(1, least)
         if isinstance(of_all, str):
             return of_all
-        most = MOST_HELD_OF_NAMESPACE
+        most = MOST_MEMBERS
         found = max(of_all, least)
-        return found if found <= most else f"more than {most:,} members"
+        return (found, *of_roles) if found <= most else f"more than {most:,} members"
 
     def _said_of_all(self, call: VerbCall, name: GangName) -> int | str:
         """The number of all members, whatever their roles are, or why it cannot be told."""
@@ -210,9 +245,11 @@ class Quorums:
         number: object = program.number
         replicas: int | None = None
         if isinstance(name.value, GroupName) and number is None:
-            group = call.cluster.pods.group(name.namespace, name.value)
-            if group is None:
-                return f"PodGroup {name.value.name} is not known"
+            if (group := name.group(call.cluster.pods)) is None or group.deleted:
+                how = "not known" if group is None else "being deleted"
+                if group is None and call.cluster.pods.lacks_room(name.namespace):
+                    how += ", or there is no room for it"
+                return f"PodGroup {name.value.name} is {how}"
             if group.minCount is None:
                 return f"PodGroup {name.value.name} says no number of members"
             number = group.minCount
@@ -316,10 +353,6 @@ def _gates(body: bytes | None) -> Iterable[str]:
         spec = mapping(msgspec.json.decode(body or b"{}"), "spec")
         return [str(gate.get("name")) for gate in mappings(spec, "schedulingGates")]
     return ()
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _run(pod: Peer) -> str:

@@ -20,6 +20,7 @@ Amounts = dict[str, JsonQuantity]
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
     """An owner of an object. At most one of the owners is the controller."""
 
+    apiVersion: str | None = None
     kind: str | None = None
     name: str | None = None
     uid: str | None = None
@@ -231,7 +232,6 @@ class ControllerStatus(msgspec.Struct, frozen=True, gc=False):
 
     succeeded: JsonInt | None = None
     failedIndexes: str | None = None
-    conditions: tuple[ObjectCondition, ...] | None = None
 
 
 class SlimController(msgspec.Struct, frozen=True, gc=False):

@@ -144,14 +144,6 @@ class ObjectDecoder(Generic[T]):
         return f"bad {self._kind}{where}: {reason[:1].lower()}{reason[1:]}"
 
 
-def read_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
-    """The value of a JSON, None for what is no JSON of this kind, and for null."""
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
 class StructFactory:
     """Makes Struct types for records of the schema and for the records that these refer to.
 

@@ -8,9 +8,12 @@ Pods and nodes are records of the schema, or any objects with the same attribute
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import EVERY_ADDRESS, HostPort
@@ -108,6 +111,14 @@ NOT_LOOKED_AT: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
 }
 
 
+def not_looked_at(pod: bytes) -> list[str]:
+    """What the JSON of a pod has at which kube-scheduler looks and nobody here."""
+    spec: object = None
+    with suppress(msgspec.MsgspecError):
+        spec = msgspec.json.decode(pod).get("spec")
+    return [what for what, has in NOT_LOOKED_AT.items() if isinstance(spec, dict) and has(spec)]
+
+
 def _lacking(pod: Record, node: Record) -> Iterator[str]:
     """The resources of which the node has too little; none while nothing is known of them."""
     has, requested = node.allocatable, node.requested
@@ -119,15 +130,6 @@ def _lacking(pod: Record, node: Record) -> Iterator[str]:
         left = amount(resource, has[resource]) - amount(resource, requested[resource])
         if wanted.nanos and amount(resource, wanted) > left:
             yield resource
-
-
-def bars(node: Record) -> frozenset[tuple[str, str]]:
-    """What keeps pods from a node that do not tolerate it: a cordon, and taints."""
-    spec = node.spec
-    if spec is None:
-        return frozenset()
-    found = {(t.key, t.value or "") for t in spec.taints or () if t.effect in _FORBIDDING}
-    return frozenset(found | {(_CORDON.key, "")} if spec.unschedulable else found)
 
 
 # ---- whether the domain of a node counts

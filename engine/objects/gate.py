@@ -43,6 +43,7 @@ class _Container(msgspec.Struct):
 
 
 class _GatedSpec(msgspec.Struct, rename="camel"):
+    scheduler_name: str = ""
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
 

@@ -66,7 +66,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """Workload: a controller of pods. Pods belong together if their workloads have the same uid.
 
     `replicas` is the number of pods that it wants, None if not known, and `surge` how many more it
-    may have in a rollout. `created` is None if the controller is not known.
+    may have in a rollout. `created` is None if the controller is not known. An owner that is not
+    watched has the `version` of its API.
     """
 
     kind: str
@@ -75,6 +76,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     replicas: int | None = None
     surge: int = 0
     created: Timestamp | None = None
+    version: str = ""
 
     @property
     def title(self) -> str:
@@ -90,11 +92,19 @@ def template_of(labels: Mapping[str, str], controller: str) -> str:
     return next((labels[each] for each in _TEMPLATE_LABELS if each in labels), controller)
 
 
+# The kinds of controllers that are watched, and the versions of their APIs.
+WATCHED = dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet"), "apps/v1") | {
+    "Job": "batch/v1"
+}
+
+
 def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
     """The direct controller among the owners of an object; the API server allows only one."""
     for owner in owners:
         if owner.controller:
-            return Workload(owner.kind or "", owner.name or "", owner.uid or "")
+            kind, version = owner.kind or "", sys.intern(owner.apiVersion or "")
+            version = "" if WATCHED.get(kind) == version else version
+            return Workload(kind, owner.name or "", owner.uid or "", version=version)
     return None
 
 
@@ -271,7 +281,8 @@ def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
     root = roots.get(peer.controller)
     if root is None:
         return peer
-    return msgspec.structs.replace(peer, workload=Workload(root.kind, root.name, root.uid))
+    workload = Workload(root.kind, root.name, root.uid, version=root.version)
+    return msgspec.structs.replace(peer, workload=workload)
 
 
 def labelled(peer: Peer, labels: Mapping[str, str]) -> Peer:
@@ -502,7 +513,7 @@ class PeerDecoder:
         if text not in self._owners:
             owner = workload_of(_OWNERS.decode(raw) or ())
             if owner is not None:
-                owner = Workload(owner.kind, owner.name, sys.intern(owner.uid))
+                owner = msgspec.structs.replace(owner, uid=sys.intern(owner.uid))
             return self._owners.put(text, owner and self._share(owner, owner))
         return self._owners.peek(text)
 
@@ -544,9 +555,6 @@ class PeerDecoder:
 
 # ---- controllers
 
-# The number of pods that a kind wants if its object does not say: the API's default. Other kinds
-# have no default number.
-_DEFAULT_REPLICAS = {"Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "Job": 1}
 # Of the replicas of a Deployment; the API's default.
 _DEFAULT_SURGE = "25%"
 # As in the API, where percentages have no bound.
@@ -578,8 +586,8 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
     slim = _CONTROLLER.decode(data)
     metadata, spec = slim.metadata or ObjectMeta(), slim.spec or ControllerSpec()
     replicas = spec.parallelism if kind == "Job" else spec.replicas
-    if replicas is None or kind not in _DEFAULT_REPLICAS:
-        replicas = _DEFAULT_REPLICAS.get(kind)
+    if replicas is None and kind in WATCHED:
+        replicas = 1  # the API's default
     surge = 0
     if replicas is not None:
         replicas = min(max(replicas, 0), _MOST_REPLICAS)
@@ -596,23 +604,19 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
             left = spec.completions - succeeded - _number_of(status.failedIndexes or "")
         wants = max(0, min(replicas, left))
     owner = workload_of(metadata.ownerReferences or ())
-    return Controller(workload, owner, wants, succeeded, _withholds(kind, spec, status))
+    return Controller(workload, owner, wants, succeeded, _withholds(kind, spec))
 
 
 # What a controller says that makes its pods one after another, as a StatefulSet does by default.
 ORDERED = "makes one pod after another"
 
 
-def _withholds(kind: str, spec: ControllerSpec, status: ControllerStatus) -> str:
+def _withholds(kind: str, spec: ControllerSpec) -> str:
     """Why a controller does not make all of its pods, in words that stay; empty if it does."""
-    failed = (c for c in status.conditions or () if c.type == "ReplicaFailure")
-    said = [c.message or "" for c in failed if c.status == "True"]
     if kind == "Job" and spec.suspend:
         return "is suspended"
     if kind == "Deployment" and spec.paused:
         return "is paused"
-    if said:
-        return "has no quota for more pods" if "quota" in said[0] else "cannot make its pods"
     parallel = spec.podManagementPolicy == "Parallel"
     return ORDERED if kind == "StatefulSet" and not parallel else ""
 

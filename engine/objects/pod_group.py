@@ -35,12 +35,17 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
 
     `minCount` is None where the group is not known, or is no gang. `topology` is the key of a label
     of nodes: all members share its value; empty without one. `priority` is None where it says none.
+    Its members go together or not at all where it is disrupted `whole`. `parent` is the group of
+    groups that has it, or empty. `deleted` says that only finalizers keep the group.
     """
 
     name: str
     minCount: int | None = None
     topology: str = ""
     priority: int | None = None
+    whole: bool = False
+    parent: str = ""
+    deleted: bool = False
 
 
 class _Gang(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +70,9 @@ class _GroupSpec(msgspec.Struct, frozen=True, gc=False):
     schedulingPolicy: _SchedulingPolicy | None = None
     schedulingConstraints: _Constraints | None = None
     priority: JsonInt | None = None
+    # A word in 1.36, and an object since.
+    disruptionMode: str | dict[str, msgspec.Raw] | None = None
+    parentCompositePodGroupName: str | None = None
     minMember: JsonInt | None = None
 
 
@@ -99,4 +107,12 @@ def decode_group(data: bytes | msgspec.Raw) -> PodGroup:
     # kube-scheduler goes by the first one; the API allows no more.
     keys = [each.key for each in constraints.topology or () if each.key]
     number = number if number and number > 0 else None
-    return PodGroup(metadata.name or "", number, next(iter(keys), ""), spec.priority)
+    return PodGroup(
+        name=metadata.name or "",
+        minCount=number,
+        topology=next(iter(keys), ""),
+        priority=spec.priority,
+        whole=spec.disruptionMode == "PodGroup" or "all" in (spec.disruptionMode or ()),
+        parent=spec.parentCompositePodGroupName or "",
+        deleted=metadata.deletionTimestamp is not None,
+    )

@@ -1,4 +1,4 @@
-"""Resources of a pod: requests and limits, summed exactly as kube-scheduler 1.36 does.
+"""Resources: requests and limits of a pod, summed exactly as kube-scheduler 1.36 does; and quotas.
 
 The rules come from resourcehelper.PodRequests and PodLimits (k8s.io/component-helpers/resource)
 with the options of kube-scheduler's NodeInfo: sidecars (KEP-753), pod-level resources (KEP-2837),
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+import msgspec
+
 from engine.objects.api_types import (
     Amounts,
     Container,
@@ -20,6 +22,7 @@ from engine.objects.api_types import (
     PodStatus,
     ResourceRequirements,
 )
+from engine.objects.decoding import ObjectDecoder
 from grammar.values.quantity import NANO, Quantity, Resources
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
@@ -176,3 +179,31 @@ def _raise(largest: Amounts, amounts: Mapping[str, Quantity]) -> None:
         known = largest.get(resource)
         if known is None or known < amount:
             largest[resource] = amount
+
+
+# ---- quotas
+
+
+class _QuotaStatus(msgspec.Struct, frozen=True, gc=False):
+    hard: Amounts | None = None
+    used: Amounts | None = None
+
+
+class Quota(msgspec.Struct, frozen=True, gc=False):
+    """Quota of a namespace: a ResourceQuota, with what its status has."""
+
+    status: _QuotaStatus = _QuotaStatus()
+
+    def lacks(self, requests: PodRequests, limits: Mapping[str, Quantity]) -> str:
+        """The resource without room for another pod, as `4 of 4 pods`; empty for none."""
+        more = {**requests, PODS: _ONE, **{f"limits.{name}": each for name, each in limits.items()}}
+        for name, most in sorted((self.status.hard or {}).items()):
+            taken = more.get(name.removeprefix("count/").removeprefix("requests."), Quantity.ZERO)
+            used = (self.status.used or {}).get(name, Quantity.ZERO)
+            if taken.nanos and used.nanos + taken.nanos > most.nanos:
+                return f"{used} of {most} {name}"
+        return ""
+
+
+# The quota of an object's JSON. Raises BadObjectError, naming the path.
+decode_quota = ObjectDecoder("ResourceQuota", Quota).decode

@@ -23,11 +23,12 @@ from typing import Any
 import msgspec
 
 from engine.objects.api_types import PodSpec, mapping, mappings
-from engine.objects.decoding import decode_scalar, read_json
+from engine.objects.decoding import decode_scalar
 from engine.objects.peer import DEFAULT_SCHEDULER, TEMPLATE_HASH
 from engine.objects.resources import CPU, MEMORY, pod_limits, pod_requests
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
+from policies.resource import read_json
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import assert_never
+from typing import Literal, assert_never
 
 from engine.cards.fragmentation import with_cards
 from engine.program import item_kinds, macros, moments, operations
@@ -54,8 +54,10 @@ _PER_REQUEST = _OF_POD | {"now"}
 _OF_NODE = (frozenset({"node"}), frozenset({"node", FACTS}))
 # What a group has of the pods on its nodes.
 OF_PODS = (("requested",), ("free",), ())
-# The types whose values tell items apart.
+# The types whose values tell items apart, and the fields that tell each item from all others.
 _VALUES = frozenset({"string", "bool", "int", "quantity", "duration", "timestamp"})
+_TEXTS = Type("map", (STRING, STRING))
+_OWN = frozenset({"name", "uid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,15 @@ class Stages:
         is_of_group = len(needs.roots) == 1 and needs.roots <= self._environment.groups.keys()
         return Stage.GROUP if is_of_group and expr.type.name in _SMALL else None
 
-    def item_parts(
+    def item_test(
         self, expr: ast.Comprehension, hidden: Collection[str]
-    ) -> tuple[ast.Expr, ...] | None:
-        """The largest parts of a macro's body that read its item alone; they tell items apart.
+    ) -> tuple[ast.Expr, tuple[ast.Expr, ...]] | None:
+        """A test that is the same for items that are alike, and the parts that tell them apart.
 
-        None if the macro is no test of the items of a list of the node, or if its body reads
-        something else of the item than these values, or of the node.
+        The parts are the largest ones that read the item alone. Where the test is not the body of
+        the macro, it is made of some of what the body joins: an item that does not pass it does not
+        pass the body. None if there is none, or the macro is no test of items of a list of the
+        node.
         """
         if expr.macro not in ("all", "exists", "filter") or expr.target.type.name != "list":
             return None
@@ -106,23 +110,34 @@ class Stages:
         if self.stage(expr.target, hidden) is not Stage.NODE or self.reads(expr.target, FACTS):
             return None
         (item,), (body,) = expr.variables, expr.body
-        needs, others = self._of(body), {*hidden, item}
-        if needs.local != {item} or not needs.roots.isdisjoint(others):
-            return None
+        others = {*hidden, item}
+        op: Literal["||", "&&"] = "||" if expr.macro == "all" else "&&"
+        is_chain = isinstance(body, ast.Chain) and body.op == op
+        joined = body.operands if isinstance(body, ast.Chain) and is_chain else (body,)
+        kept, found = list[ast.Expr](), list[ast.Expr]()
+        for each in joined:
+            needs, parts = self._of(each), list[ast.Expr]()
+            if each.type != BOOL or needs.local - {item} or not needs.roots <= _OF_POD - others:
+                continue
+            if self._are_values(each, item, parts):
+                kept.append(each)
+                found += parts
         # A body that reads the item alone is kept as a part of the whole macro.
-        if not needs.roots or not needs.roots <= _OF_POD:
+        if not found or not self._of(body).roots:
             return None
-        found: list[ast.Expr] = []
-        return tuple(found) if self._are_values(body, item, found) else None
+        if len(kept) == len(joined):
+            return body, tuple(found)
+        test = kept[0] if len(kept) == 1 else ast.Chain(op, tuple(kept), body.span, BOOL)
+        return test, tuple(found)
 
     def _are_values(self, expr: ast.Expr, item: str, found: list[ast.Expr]) -> bool:
         """Whether an expression reads only values of the item; adds the parts that read them."""
         needs = self._of(expr)
         if item not in needs.local:
             return True
-        if needs.local == {item} and not needs.roots and expr.type.name in _VALUES:
+        if needs.local == {item} and not needs.roots and _is_value(expr.type):
             found.append(expr)
-            return True
+            return not _tells_each(expr, item)
         if isinstance(expr, ast.Ident):
             return False
         return all(self._are_values(child, item, found) for child in children(expr))
@@ -208,6 +223,17 @@ def _sum(parts: list[_Needs]) -> _Needs:
     roots = frozenset[str]().union(*(p.roots for p in parts))
     local = frozenset[str]().union(*(p.local for p in parts))
     return _Needs(roots, local, 1 + sum(p.steps for p in parts))
+
+
+def _is_value(kind: Type) -> bool:
+    return kind.name in _VALUES or kind == _TEXTS
+
+
+def _tells_each(expr: ast.Expr, item: str) -> bool:
+    """Whether a part reads a field of the item that no other item has the same."""
+    if isinstance(expr, ast.Select) and expr.name in _OWN and isinstance(expr.operand, ast.Ident):
+        return expr.operand.name == item
+    return any(_tells_each(child, item) for child in children(expr))
 
 
 # ---- closures
@@ -330,31 +356,24 @@ class Compiler:
     def _item_kinds(self, expr: ast.Comprehension, target: Evaluate, slot: int) -> ItemKinds | None:
         """The kinds of the items of a macro with one variable, a test, over a list of the node.
 
-        None where the test is not the same for items that are alike.
+        None where no part of its body is the same for items that are alike.
         """
         if self._keeping or self._wrap is not None:
             return None
-        if (parts := self.stages.item_parts(expr, self._locals)) is None:
+        if (found := self.stages.item_test(expr, self._locals)) is None:
             return None
+        body, parts = found
         names, weight = {expr.variables[0]: slot}, self.weight(expr)
-        (body,) = expr.body
         test, charges = self._spending(lambda: self.with_locals(names, body))
-        read = []
+        keys = []
         for part in parts:
             made, spends = self._spending(partial(self.with_locals, names, part))
-            read.append(
-                item_kinds.value_key(
-                    made,
-                    is_single=len(parts) == 1,
-                    is_quantity=part.type.name == "quantity",
-                    charges=spends,
-                )
-            )
+            keys.append(item_kinds.value_key(made, part.type, charges=spends))
         self._spends |= charges
         items, passive = macros.list_items(target, weight), expr.macro == "all"
         wanted = [*self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")]
-        found = item_kinds.MacroItems(items, slot, read, weight, wanted)
-        return ItemKinds(found, test, self._room, passive=passive, charges=charges)
+        read = item_kinds.MacroItems(items, slot, keys, weight, wanted)
+        return ItemKinds(read, test, self._room, passive=passive, charges=charges)
 
     def _equal(
         self, body: ast.Expr, parts: Sequence[ast.Expr], item: str, *, holds: bool
@@ -502,13 +521,9 @@ class Compiler:
         slots = tuple(self.slot() for _ in expr.variables)
         names = dict(zip(expr.variables, slots, strict=True))
         body = [self.with_locals(names, part) for part in expr.body]
-        each = macros.comprehension(expr, target, slots, body, self.weight(expr))
         kinds = self._item_kinds(expr, target, slots[0])
-        if kinds is None:
-            return each
-        if expr.macro == "filter":
-            return item_kinds.filter_list(kinds, each)
-        return item_kinds.search(kinds, each, decisive=expr.macro == "exists")
+        items = None if kinds is None else kinds.items
+        return macros.comprehension(expr, target, slots, body, self.weight(expr), items)
 
     def _def_call(self, expr: ast.DefCall) -> Evaluate:
         key = expr.name, self._is_timed

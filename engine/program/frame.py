@@ -89,24 +89,20 @@ NO_GROUPS: GroupsOfCall = _NoGroups()
 class Frame:
     """A frame has the state of one request.
 
-    `domain` is the value of the domain whose bound is computed. `cardFacts` are what is known
-    of cards beside the nodes. `tables` has the tables of data by their digests, and `groups` the
-    groups of nodes. `gone` are pods of the node that are not there any more. `object` is
-    what a row of a table is made of. `locals` has a slot for every macro
+    `cardFacts` are what is known of cards beside the nodes. `tables` has the tables of data by
+    their digests, and `groups` the groups of nodes. `gone` are pods of the node that are not there
+    any more. `object` is what a row of a table is made of. `locals` has a slot for every macro
     variable and parameter of every program. `memo` keeps the values that are computed once per pod,
     `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
     falls by the steps of macros and of functions that go through their arguments, before these
     begin; code that takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises at
-    the deadline.
-
-    `until` is the moment, in nanoseconds, until which the values stay as they were evaluated. Who
-    keeps a value sets it to NEVER before; whatever reads `now` lowers it.
+    the deadline. `until` is the moment, in nanoseconds, until which the values stay as they were
+    evaluated. Who keeps a value sets it to NEVER before; whatever reads `now` lowers it.
     """
 
     __slots__ = (
         "cardFacts",
         "check",
-        "domain",
         "fuel",
         "gone",
         "groups",
@@ -146,7 +142,6 @@ class Frame:
         self.groups: GroupsOfCall = NO_GROUPS
         self.gone: Sequence[Peer] = ()
         self.object: object = None
-        self.domain: object = None
         self.victim: object = None
         self.victims: object = None
         self.locals: list[object] = [None] * slots

@@ -3,22 +3,25 @@
 `node.pods.exists(p, p.labels["app"] == pod.labels["app"])` reads one label of each pod. All pods
 with the same label are of one kind, on whatever node, and the test is the same for all of them. So
 the kinds on a node are kept once per version of the node, the test is evaluated once per request
-and kind, and a node without a kind that decides is passed at once. Values, errors and steps are the
-same as in a loop over the items.
+and kind, and the macro goes over the items of kinds that may decide. Values, errors and steps are
+the same as in a loop over all items. Of `p.uid != pod.uid && p.labels == pod.labels` the second
+part tells kinds, and items of a kind that fails it take no steps of the first.
 
 An ItemKinds belongs to the closure of one macro and lives as long as its policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from engine.program.columns import MOST_NODES, ColumnRoom, with_own_steps
 from engine.program.frame import Evaluate, Frame
 from engine.program.macros import Items
-from grammar.values.errors import EvaluationError, StepLimitError
+from grammar.tree.types import Type
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 
 # The nodes of a request for which a loop over the items takes less than finding their kinds, or
@@ -68,8 +71,8 @@ class ItemKinds:
     The parts of `items` read all that `test` reads of one; what it reads otherwise is the same in a
     request. If `charges`, it takes steps.
 
-    After `of`, `outcomes` has a value or an error for each kind, and `decisive` the kinds for which
-    it is not `passive`; others may be left out. `steps` has what the tests took, if they take any.
+    After `of`, `decisive` has the kinds for which the test does not give `passive`, and `steps`
+    what the tests took, if they take any.
     """
 
     def __init__(
@@ -77,9 +80,9 @@ class ItemKinds:
     ) -> None:
         self._items = items.read
         self._slot = items.slot
-        parts = items.parts
+        self._parts = parts = items.parts
         self._is_single = len(parts) == 1
-        self._read = parts[0] if self._is_single else lambda f: tuple([part(f) for part in parts])
+        self._read = _together(*parts)
         self._weight = items.weight
         # Steps that are not taken cannot be told.
         self._wanted = () if charges else items.wanted
@@ -99,7 +102,6 @@ class ItemKinds:
         self._memo: object = None
         self._loops = 0
         self._evaluated = 0
-        self.outcomes: dict[int, object] = {}
         self.steps: dict[int, int] | None = {} if charges else None
         self.decisive: set[int] = set()
 
@@ -131,6 +133,32 @@ class ItemKinds:
             self._evaluate(frame)
         return kept
 
+    def items(self, frame: Frame) -> Iterable[object]:
+        """The items of the frame's node that may decide. Raises as `of`.
+
+        The steps of the others are taken on the way, as if the test were evaluated for them.
+        """
+        found, decisive = self.of(frame), self.decisive
+        if found is None:
+            return self._items(frame)
+        pairs = zip(found.items, found.kinds, strict=True)
+        if self.steps is None:
+            is_idle = decisive.isdisjoint(found.among)
+            return () if is_idle else [item for item, kind in pairs if kind in decisive]
+        if decisive.isdisjoint(found.among):
+            frame.burn(sum(map(self.steps.__getitem__, found.kinds)))
+            return ()
+        return self._passing(pairs, self.steps, frame)
+
+    def _passing(
+        self, pairs: Iterable[tuple[object, int]], steps: Mapping[int, int], frame: Frame
+    ) -> Iterator[object]:
+        for item, kind in pairs:
+            if kind in self.decisive:
+                yield item
+            else:
+                frame.burn(steps[kind])
+
     def _kept(self, frame: Frame) -> NodeItems:
         """The items of a node that was not examined in this version."""
         items = tuple(self._items(frame))
@@ -153,8 +181,9 @@ class ItemKinds:
             local[slot] = item
             try:
                 key = read(frame)
-            except EvaluationError as error:
-                key = error.__class__, str(error)
+            except EvaluationError:
+                told = tuple([_told(part, frame) for part in self._parts])
+                key = told[0] if self._is_single else told
             number = numbers.get(key)
             if number is None:
                 number = numbers[key] = len(self._samples)
@@ -173,16 +202,13 @@ class ItemKinds:
             if number % _KINDS_PER_LOOK == 0:
                 frame.check()
             frame.locals[self._slot] = self._samples[number]
-            outcome: object
-            try:
-                outcome = self._test(frame)
-            except EvaluationError as error:
-                outcome = error.with_traceback(None)
-            self.outcomes[number] = outcome
+            is_passive = False
+            with suppress(EvaluationError):
+                is_passive = self._test(frame) is self._passive
+            if not is_passive:
+                self.decisive.add(number)
             if self.steps is not None:
                 self.steps[number] = frame.spent
-            if outcome is not self._passive:
-                self.decisive.add(number)
         self._evaluated = len(self._samples)
 
     def _candidates(self, frame: Frame) -> Sequence[int]:
@@ -219,84 +245,45 @@ class ItemKinds:
 
     def _forget_outcomes(self) -> None:
         self._evaluated = 0
-        self.outcomes = {}
         self.steps = None if self.steps is None else {}
         self.decisive = set()
 
 
-def value_key(part: Evaluate, *, is_single: bool, is_quantity: bool, charges: bool) -> ReadKey:
-    """The closure of the value of a part as a key, with steps of its own.
+def _together(one: ReadKey, *others: ReadKey) -> ReadKey:
+    """The closure of the values of all parts. It is called for every pod there is."""
+    match others:
+        case ():
+            return one
+        case (other,):
+            return lambda frame: (one(frame), other(frame))
+        case (other, third):
+            return lambda frame: (one(frame), other(frame), third(frame))
+        case _:
+            return lambda frame: (one(frame), *[part(frame) for part in others])
 
-    An error is told by its text; that of a single part may be raised. Equal quantities may be
-    written in different ways.
+
+def _told(part: ReadKey, frame: Frame) -> Hashable:
+    """The value of a part as a key; an error is told by its text."""
+    try:
+        return part(frame)
+    except EvaluationError as error:
+        return error.__class__, str(error)
+
+
+def value_key(part: Evaluate, kind: Type, *, charges: bool) -> ReadKey:
+    """The closure of the value of a part as a key, with steps of its own. Raises EvaluationError.
+
+    Equal quantities may be written in different ways. Maps in another order have other errors.
     """
-    if is_single and not is_quantity and not charges:
-        return part
     if charges:
         part = with_own_steps(part)
+    if kind.name not in ("quantity", "map"):
+        return part
 
     def read(frame: Frame) -> Hashable:
-        try:
-            return part(frame)
-        except EvaluationError as error:
-            return error.__class__, str(error)
-
-    def read_quantity(frame: Frame) -> Hashable:
-        value = read(frame)
+        value = part(frame)
+        if isinstance(value, Mapping):
+            return tuple(value.items())
         return (value.nanos, value.suffix) if isinstance(value, Quantity) else value
 
-    return read_quantity if is_quantity else read
-
-
-def search(kinds: ItemKinds, loop: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists`; `loop` is the closure that goes over the items.
-
-    The outcomes are values here, so an error is not raised for each item that has it, as the loops
-    of `engine.program.macros` and `engine.program.operations` have it.
-    """
-
-    def run(frame: Frame) -> object:
-        found = kinds.of(frame)
-        if found is None:
-            return loop(frame)
-        if kinds.steps is None and kinds.decisive.isdisjoint(found.among):
-            return not decisive
-        failure: EvaluationError | None = None
-        for kind in found.kinds:
-            outcome = kinds.outcomes.get(kind)
-            if kinds.steps is not None:
-                frame.burn(kinds.steps[kind])
-            if outcome is decisive:
-                return decisive
-            if isinstance(outcome, EvaluationError):
-                if isinstance(outcome, StepLimitError):
-                    raise outcome.with_traceback(None)
-                failure = failure or outcome
-        if failure is not None:
-            raise failure.with_traceback(None)
-        return not decisive
-
-    return run
-
-
-def filter_list(kinds: ItemKinds, loop: Evaluate) -> Evaluate:
-    """`filter`; `loop` is the closure that goes over the items."""
-
-    def run(frame: Frame) -> object:
-        found = kinds.of(frame)
-        if found is None:
-            return loop(frame)
-        if kinds.steps is None and kinds.decisive.isdisjoint(found.among):
-            return ()
-        passed = []
-        for item, kind in zip(found.items, found.kinds, strict=True):
-            outcome = kinds.outcomes.get(kind)
-            if kinds.steps is not None:
-                frame.burn(kinds.steps[kind])
-            if isinstance(outcome, EvaluationError):
-                raise outcome.with_traceback(None)
-            if outcome is True:
-                passed.append(item)
-        return tuple(passed)
-
-    return run
+    return read

@@ -24,18 +24,19 @@ def comprehension(
     slots: tuple[int, ...],
     body: Sequence[Evaluate],
     weight: int,
+    items: Items | None = None,
 ) -> Evaluate:
     """The closure of a macro over the closures of its parts; each variable has one of `slots`.
 
-    `weight` are the steps of one item.
+    `weight` are the steps of one item. `items` are those that matter, if not all of them do.
     """
     *conditions, last = body
     first = slots[0]
-    if len(slots) == 1 and not conditions and expr.macro in ("all", "exists", "filter", "map"):
-        # These set the variable themselves.
-        items = list_items(target, weight)
-    else:
-        items = _steps(target, slots, weight)
+    if items is None:
+        # The closures of these set the variable themselves.
+        is_set = len(slots) == 1 and not conditions
+        is_set = is_set and expr.macro in ("all", "exists", "filter", "map")
+        items = list_items(target, weight) if is_set else _steps(target, slots, weight)
     if conditions:
         items = _where(items, operations.must_be_bool(conditions[0], expr.body[0].type))
     test = operations.must_be_bool(last, expr.body[-1].type)

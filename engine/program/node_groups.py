@@ -54,8 +54,9 @@ def digest_of(item: Group | Count, environment: Environment) -> str:
                 left.append(body)
     kind = ""
     if isinstance(item, Count):
-        pods = item.pods
-        kind = f"{pods.all} {pods.state} {pods.amount is None} {item.per.scope}"
+        pods, place = item.pods, item.per.place
+        named = place if isinstance(place, str) else ""
+        kind = f"{pods.all} {pods.state} {pods.amount is None} {named}"
     whole = f"{kind} {[print_expression(e) for e in own]} {sorted(texts.items())}"
     return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_LENGTH]
 

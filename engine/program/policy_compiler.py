@@ -37,7 +37,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.access import kept
 from grammar.meaning.constants import constant
 from grammar.meaning.costs import Estimator
-from grammar.tree.ast import Expr
+from grammar.tree.ast import Expr, Ident, Index, LetReference, Literal, Select
 from grammar.tree.clause_parts import (
     AnyClause,
     Bound,
@@ -46,10 +46,10 @@ from grammar.tree.clause_parts import (
     Template,
     WaitUntil,
 )
-from grammar.tree.policy import COUNT_OF_NODES, Count, Data, FromObjects, Policy
+from grammar.tree.policy import COUNT_OF_NODES, DATA, Count, Data, FromMetrics, FromObjects, Policy
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
-from grammar.tree.walk import children, reads
+from grammar.tree.walk import children, reads, walk
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -161,7 +161,7 @@ class PolicyCompiler:
             weight=weight,
             number=None if isinstance(computed, int | float) else computed,
             message=self.message(clause.message, clause.name),
-            missing=clause.missing,
+            missing="pass" if self.policy.passes_missing(clause) else clause.missing,
             terminating=terminating,
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
@@ -190,13 +190,14 @@ class PolicyCompiler:
         paths = self.paths(where) if where is not None else set()
         read = {path[0] for path in paths}
         tables = self._tables_of(*children(pods))
+        of_peer = {path[1:2] for path in paths if path[0] == "peer"}
         is_timed = "now" in read or bool(tables) or pods.state == "ended"
         return Peers(
             where=self.shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=pod_parts(self.compiler, [where] if where is not None else []),
-            by_labels=not pods.state
-            and all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
+            by_labels=not pods.state and of_peer <= {_LABELS},
+            by_kind=not pods.state and of_peer <= _OF_KIND,
             time_dependent=is_timed,
             everywhere=pods.all,
             namespaces=self.optional(pods.namespaces),
@@ -276,7 +277,6 @@ class PolicyCompiler:
         """What the `count`s count."""
         for item in self.environment.counts.values():
             group = self.environment.groups.get(item.per.group)
-            scope = item.per.scope
             yield NamedCountProgram(
                 digest=digest_of_group(item, self.environment),
                 name=item.name,
@@ -287,7 +287,7 @@ class PolicyCompiler:
                     peers=self._peers(item.pods),
                     message=self.message(None, item.name),
                 ),
-                scope=scope if scope in ("node", "group") else "cluster",
+                scope="group" if isinstance(item.per.place, Expr) else item.per.place,
                 group="" if group is None else digest_of_group(group, self.environment),
                 of_pod=self._count_of_pod(item),
                 value=number_of_sum(item.type, is_sum=item.pods.amount is not None),
@@ -348,7 +348,23 @@ class PolicyCompiler:
             by=by,
             values=values,
             slots=slots,
+            keys=frozenset(self._keys_of_nodes(data)),
         )
+
+    def _keys_of_nodes(self, data: Data) -> Iterator[str]:
+        """What of a node is the key of a row that is read: a label, or the name, which is empty."""
+        if isinstance(data.source, FromMetrics):
+            yield ""
+        for expr in walk(self._items):
+            match expr:
+                case Index(Ident(name), key) if name == f"{DATA}{data.name}":
+                    while isinstance(key, LetReference):
+                        key, _ = self._definitions.body(key.name)
+                    match key, self.paths(key):
+                        case Select(), paths if paths == {("node", "metadata", "name")}:
+                            yield ""
+                        case Index(_, Literal(str() as label)), paths if paths == {_LABELS_OF_NODE}:
+                            yield label
 
     def _roots(self, *exprs: Expr) -> set[str]:
         """The names of what expressions read."""
@@ -365,6 +381,9 @@ class PolicyCompiler:
 
 # What decides about no node: texts, and what a binding waits for.
 UNDECIDING = (Template, WaitUntil)
+# What pods of one kind have in common (`engine.cache.tallies`).
+_LABELS, _LABELS_OF_NODE = ("labels",), ("node", "metadata", "labels")
+_OF_KIND = frozenset({_LABELS, ("namespace",), ("namespaceLabels",), ("workload",)})
 # The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(
     {("spec", "nodeSelector"), ("spec", "affinity", "nodeAffinity"), ("spec", "tolerations")}

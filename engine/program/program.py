@@ -28,8 +28,8 @@ K = TypeVar("K")
 Range = tuple[float, float] | Order | None
 _ORDER = ("share", "spread", "limit")
 # What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
-# cluster, or the nodes that the pods use.
-GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
+# cluster, or the places that the pods use.
+GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,6 @@ class FilterProgram(_NodeProgram):
     reads_node: bool
     message: Message
     passes_missing: bool
-    ignores_errors: bool
     resolvable: bool
     at_bind: bool
     wait: WaitProgram | None
@@ -139,19 +138,21 @@ class Peers:
 
     `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
     `replicas` the total is the number of pods that the workload wants, not the existing ones; with
-    `revision` only those of them count that have the template of the asked pod. With
-    `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
-    the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
+    `revision` only those of them count that have the template of the asked pod. With `placed` only
+    pods with a node count. With `everywhere` the pods of every namespace count, or of the
+    namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
-    and `time_dependent` that the set may change with the time. With a `state` only pods in it
-    count. Each pod adds `amount`, which reads `peer`; None means that it adds one. `tables` has the
-    digests of the tables that tell which pods count, and what they add.
+    `by_kind` that those do that have the same namespace and workload, too, and `time_dependent`
+    that the set may change with the time. With a `state` only pods in it count. Each pod adds
+    `amount`, which reads `peer`; None means that it adds one. `tables` has the digests of the
+    tables that tell which pods count, and what they add.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
     of_pod: tuple[Evaluate, ...] = ()
     by_labels: bool = False
+    by_kind: bool = False
     time_dependent: bool = False
     everywhere: bool = False
     namespaces: Evaluate | None = None
@@ -265,17 +266,18 @@ class CountClause:
     """A compiled clause that counts: a share, a spread or a limit, or what is compiled as one.
 
     It bounds what is in each group of nodes. `place` says in which group a node is: whether the
-    share has the node, the value of its domain, or whether the node is in the pool where nodes in
-    use are counted. The bound of a sum is in thousandths, as the sum is.
+    share has the node, or the value of its domain. The bound of a sum is in thousandths, as the sum
+    is.
 
     A spread bounds a domain's count minus the least count of all domains; with `within` only the
     domains are compared whose nodes have the same value of it. `min_domains` may be computed for
     the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
 
-    A limit of used nodes bounds the number of nodes with a counted pod, or of `empty` ones. Each
-    adds its `amount`, or one. A `mutual` limit of a pod that is there keeps other pods out, too.
-    `of_nodes` says that `place` reads the objects of nodes, and neither their pods nor tables.
-    `conditions` are texts that all hold on the nodes of a share, and on no others.
+    A limit of used places bounds the number of places with a counted pod, or of `empty` ones, of
+    the nodes for which `among` is true. Each place adds one, and each node its `amount`. A `mutual`
+    limit of a pod that is there keeps other pods out, too. `of_nodes` says that `place` reads the
+    objects of nodes, and neither their pods nor tables. `conditions` are texts that all hold on the
+    nodes of a share, and on no others.
     """
 
     kind: OneOf["share", "spread", "limit"]
@@ -283,6 +285,7 @@ class CountClause:
     bound: BoundProgram
     groups_are: GroupKind
     place: Evaluate = everywhere
+    among: Evaluate = everywhere
     within: Evaluate | None = None
     min_domains: float | Evaluate | None = None
     nodes: NodeSet = "all"
@@ -313,8 +316,8 @@ class PreemptProgram:
     """A compiled preempt clause.
 
     A victim for which one of `protects` is true is spared. `allows` says whether a candidate node
-    stays. The first `keep` candidates by `order` stay. `passes_missing` is `missing pass`: what is
-    missing neither protects nor forbids.
+    stays. The first `keep` candidates by `order` stay. `passes_missing` is `missing pass`: what has
+    no value neither protects nor forbids.
     """
 
     policy: str
@@ -448,7 +451,7 @@ class Program:
     cluster: bool
     weight: int
     audit: bool
-    ignores_errors: bool
+    passes_missing: bool
     only_used: bool
     select: Evaluate | None
     clauses: tuple[ClauseProgram, ...]

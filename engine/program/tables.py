@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard
@@ -17,6 +17,7 @@ import msgspec
 
 from engine.cache.cluster_copy import DataText
 from engine.program.frame import Evaluate, Frame
+from grammar.messages.texts import counted, shown
 from grammar.syntax.formatter import print_data
 from grammar.tree.policy import ROW, Column, Data, TableSource
 from grammar.values.errors import MissingError
@@ -36,7 +37,8 @@ class TableSpec:
 
     `digest` is equal for blocks of equal meaning, in whichever policy they stand. `by` and
     `values` are of a table from objects: the key of an object, and the values of its columns; they
-    read `object` of the frame.
+    read `object` of the frame. The policy reads rows by these `keys` of nodes: labels, or the name,
+    which is empty here.
     """
 
     name: str
@@ -48,6 +50,7 @@ class TableSpec:
     by: Evaluate | None = None
     values: tuple[Evaluate, ...] = ()
     slots: int = 0
+    keys: frozenset[str] = frozenset()
 
     @cached_property
     def lasts(self) -> int | None:
@@ -66,18 +69,41 @@ class TableSpec:
         )
 
 
+# The labels of each node, by its name.
+Labels = Mapping[str, Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A table: the rows of a source at one time, by key; none is read from `until` on."""
+    """A table: the rows of a source by key, none read from `until` on, none for `shared` keys."""
 
     spec: TableSpec
     rows: Mapping[str, Any]
     until: int = NEVER
+    shared: frozenset[str] = frozenset()
 
     def row_until(self, row: Any) -> int:
         """The moment from which on a row is stale, in nanoseconds."""
         lasts = self.spec.lasts
         return self.until if lasts is None else min(self.until, int(row.time.nanos) + lasts)
+
+    def use(self, nodes: Labels, keys: Collection[str]) -> tuple[str, int | None]:
+        """Why no row is of use, or an empty text, and how many of the nodes have no row.
+
+        `nodes` are labels by the names of nodes; those without such a label do not count. The
+        number is None if no policy reads rows by a label of nodes or by their names.
+        """
+        rows, is_empty = self.rows, not self.rows and not self.spec.source.is_watched
+        said = ({has.get(k) if k else name for k in keys} - {None} for name, has in nodes.items())
+        asked = [each for each in said if each]
+        lacking = sum(map(rows.keys().isdisjoint, asked)) if asked else None
+        if lacking is None or lacking < len(asked):
+            return "it has no rows" if is_empty else "", lacking
+        why = "it has no rows"
+        if rows:
+            what = "a node" if "" in keys else f"the label `{shown(min(keys))}` of a node"
+            why = f"no key of its {counted(len(rows), 'row')} is {what}, as in `{shown(min(rows))}`"
+        return f"{why}; {counted(lacking, 'node')} without a row", lacking
 
 
 # The last table of each specification, by its digest. Another one is another object.
@@ -101,6 +127,10 @@ def is_row(value: object) -> TypeGuard[Row]:
     return type(value).__name__.startswith(ROW)
 
 
+# Why a rule has no value of a table.
+NO_ROW, STALE_ROW, NO_ROWS = "no row in", "only a stale row in", "no rows in"
+
+
 class LiveRows(Mapping[str, Any]):
     """The rows of a table that are not stale at the time of a frame, which learns how long."""
 
@@ -111,13 +141,14 @@ class LiveRows(Mapping[str, Any]):
         self._frame = frame
 
     def __getitem__(self, key: str) -> Any:
-        row, name = self._table.rows.get(key), f"data.{self._table.spec.name}"
+        row, name = self._table.rows.get(key), f"`data.{self._table.spec.name}`"
         if row is None:
-            raise MissingError(f"there is no row `{key}` in `{name}`", f"no row in `{name}`")
+            more = ": several objects have this key" if key in self._table.shared else ""
+            raise MissingError(f"there is no row `{key}` in {name}{more}", f"{NO_ROW} {name}")
         if not self._holds(row):
             age = Duration(self._frame.now.nanos - row.time.nanos)
-            text = f"the row `{key}` of `{name}` is stale: it is {age} old"
-            raise MissingError(text, f"only a stale row in `{name}`")
+            text = f"the row `{key}` of {name} is stale: it is {age} old"
+            raise MissingError(text, f"{STALE_ROW} {name}")
         return row
 
     def __iter__(self) -> Iterator[str]:
@@ -146,14 +177,12 @@ def digest_of(data: Data) -> str:
 
 def read_table(data: Data) -> Evaluate:
     """The closure of `data.NAME`."""
-    digest, name = digest_of(data), data.name
+    digest, name = digest_of(data), f"`data.{data.name}`"
 
     def run(frame: Frame) -> object:
         table = frame.tables.get(digest)
         if table is None:
-            raise MissingError(
-                f"there are no rows of `data.{name}` yet", f"no rows in `data.{name}`"
-            )
+            raise MissingError(f"there are no rows of {name} yet", f"{NO_ROWS} {name}")
         return LiveRows(table, frame)
 
     return run
@@ -164,9 +193,9 @@ class SourceStatus(msgspec.Struct, frozen=True, rename="camel"):
 
     `policies` are the addresses of those that declare it. `is_stale` says that no row is read.
     `reason` is one word of few. `told_error` is as `error`, but of a source that is asked again and
-    again another one at most once a minute while the reason stays. `since` is when it began to
-    fail, in seconds since 1970, 0 while it works. `left_out` are the rows of the last sample that
-    have no value, and `cause` says why of one.
+    again another one at most once a minute while the reason stays. `left_out` are the rows of
+    the last sample that have no value, and `cause` says why of one. `lacking` is the number of
+    nodes without a row, None where rows are not by node.
     """
 
     name: str
@@ -179,9 +208,14 @@ class SourceStatus(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     told_error: str = ""
     is_stale: bool = False
-    since: float = 0.0
     left_out: int = 0
     cause: str = ""
+    lacking: int | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the source was read, whatever is wrong with its rows."""
+        return self.reason in ("useless", "doubtful")
 
     @property
     def label(self) -> str:

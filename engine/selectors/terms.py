@@ -34,8 +34,8 @@ from grammar.tree.policy import Policy
 from grammar.tree.printer import print_expression
 from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError, MissingError, StepLimitError
-from grammar.values.named_formats import is_label_value, is_qualified
 from grammar.values.nodes import all_hold
+from grammar.values.object_names import is_label_value, is_qualified
 from policies.resource import NodeRequirement
 
 # A pod with a node affinity of more terms is slow to schedule.
@@ -637,7 +637,7 @@ class Telling:
         return clause.when is None or self.conditions.of_pod(clause.when)
 
     def reject_missing(self, clause: AnyClause) -> None:
-        if clause.missing == "pass":
+        if self.policy.passes_missing(clause):
             raise UnportableError("`missing pass` passes nodes without the label")
 
     def whole(self, number: float | Expr) -> int:

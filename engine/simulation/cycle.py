@@ -22,6 +22,7 @@ import numpy.typing as npt
 from engine.cache.cache import Cache
 from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
 from engine.decision.part import DecisionPart, Sums, summed
+from engine.decision.plugin_filters import unknown_devices
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
@@ -194,7 +195,7 @@ def resources_of(
             found = known[key] = demand(pod).scored
         return found
 
-    made = NodeResources(len(nodes), {*ignored, *(name for its in beside for name in its)})
+    made = NodeResources(len(nodes), ignored)
     for row, node in enumerate(nodes):
         made.fill(row, node, beside[row] if beside else {}, scored)
         if not row % _NODES_OF_RESOURCES:
@@ -384,14 +385,19 @@ def begin(
     nodes = [views[name] for name in sorted(views)]
     yield
     beside = [summed(engine.parts, node) for node in nodes]
-    resources = yield from resources_of(nodes, options.ignored, beside)
-    return Simulation(engine, cache, pods, nodes, resources, options, clock or SimulatedClock())
+    wanted = {r: n for p in pods for r, n in p.pod.requests.items() if n.nanos}
+    known = {*options.ignored, *(name for its in beside for name in its)}
+    unknown = unknown_devices(wanted, nodes) - known
+    resources = yield from resources_of(nodes, known | unknown, beside)
+    clock = clock or SimulatedClock()
+    return Simulation(engine, cache, pods, nodes, resources, options, clock, unknown)
 
 
 class Simulation:
     """Simulation over a cache with nodes and pods, an engine with policies, and waiting pods.
 
-    `nodes` are those of the cache by name, and `resources` theirs. `begin` makes one.
+    `nodes` are those of the cache by name, and `resources` theirs; no node shows the devices that
+    are `unknown`. `begin` makes one.
 
     Woken pods come at once, as kube-scheduler is told to ask about them. A pod that is held at bind
     is bound as soon as the part of decisions that it waits for lets it go.
@@ -406,8 +412,10 @@ class Simulation:
         resources: NodeResources,
         options: SimulationOptions,
         clock: SimulatedClock,
+        unknown: Collection[str] = (),
     ) -> None:
         self._engine = engine
+        self._unknown = unknown
         self._clock = clock
         # By uid: the pods whose turn comes, the outcomes of those that came before their turn, and
         # those that are held at bind, which count on their nodes already.
@@ -429,7 +437,8 @@ class Simulation:
     @property
     def notes(self) -> Sequence[str]:
         """What is to be said of the pods that came."""
-        return [note for part in self._engine.parts for note in part.notes()]
+        devices = (f"nobody here looks at devices `{name}`" for name in sorted(self._unknown))
+        return [*(note for part in self._engine.parts for note in part.notes()), *devices]
 
     def run(self) -> Iterator[PodOutcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""

@@ -29,7 +29,7 @@ from engine.objects.workload_pods import (
     is_workload,
     nothing_known,
 )
-from grammar.messages.texts import counted
+from grammar.messages.texts import counted, shown
 
 Object = dict[str, Any]
 
@@ -149,8 +149,11 @@ def pods_in(
         if workload is not None and workload.of_each_node:
             reader.daemons.add(f"{workload.namespace}/{item['metadata']['name']}")
     if not reader.bodies:
-        ended = f": {_ended(reader.ended)}" if reader.ended else ""
-        raise ClusterFileError(f"there are no pods to schedule in `{file}`{ended}", hint(file))
+        kinds = ", ".join(sorted({str(item["kind"]) for item, _ in found} - {"Pod"}))
+        why = f"of {shown(kinds)} no pods are known" if kinds else ""
+        why = _ended(reader.ended) if reader.ended else why
+        text = f"there are no pods to schedule in `{file}`{': ' * bool(why)}{why}"
+        raise ClusterFileError(text, hint(file))
     return reader.read()
 
 

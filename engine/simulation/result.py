@@ -64,7 +64,8 @@ class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `summary` is one sentence. `nodes` is their number, with those that were `added`. `allocation`
     is by resource. `pods` are in the order in which they were scheduled. `drained` is null unless
     nodes were drained. `notes` say what the model leaves out. `replica` is null if a command worked
-    it out by itself.
+    it out by itself. `held` has the nodes of pods whose bindings wait for their gangs: they are
+    there already.
     """
 
     summary: str
@@ -79,6 +80,7 @@ class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     drained: SimulatedDrain | None = None
     notes: Sequence[str] = ()
     replica: str | None = None
+    held: Mapping[str, str] = {}
 
 
 def result(

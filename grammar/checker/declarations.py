@@ -79,7 +79,8 @@ from grammar.tree.types import (
 )
 from grammar.tree.walk import children, reads, rewritten, walk
 from grammar.values.errors import EvaluationError
-from grammar.values.named_formats import is_label, is_subdomain
+from grammar.values.lists import PLUS
+from grammar.values.object_names import is_label, is_subdomain
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.time import Duration, Timestamp
@@ -480,6 +481,10 @@ def _of_column(column: Column, *, is_of_object: bool) -> list[Diagnostic]:
     if not is_of_object and column.value is not None:
         hint = f"write its type, such as `{name}: double`"
         return [catalogue.bad_data(f"the column `{name}` has no type", column.span, hint)]
+    if column.over == "sum" and column.type in COLUMN_TYPES and column.type.name not in PLUS:
+        message = f"there is no sum of `{column.type}`"
+        hint = f"write `{name} = max …` or `{name} = count`, or a sum of `{'`, `'.join(PLUS)}`"
+        return [catalogue.bad_data(message, column.type_span, hint)]
     if column.type in (*COLUMN_TYPES, POISON):
         return []
     if column.type == DYN and column.value is not None:
@@ -528,18 +533,16 @@ def with_name(environment: Environment, item: Group | Count, kind: Type) -> Envi
 
 def wrong_count(item: Count) -> Iterator[Diagnostic]:
     """An error for pending pods by place."""
-    if item.pods.state == "pending" and item.per.scope != "cluster":
-        yield catalogue.pending_nowhere(item.pods.span, f"count {item.name} =")
+    if item.pods.state == "pending" and item.per.place != "cluster":
+        yield catalogue.not_counted("count of a place", "pending", item.pods.span)
 
 
 def wrong_pods(clause: AnyClause, pods: PodSet) -> Iterator[Diagnostic]:
     """An error for pods, or a sum of them, that a kind of clause does not count."""
     if pods.amount is not None and not clause.may_sum:
         yield catalogue.sum_of_pods(clause.keyword, pods.amount.span)
-    if pods.state == "pending":
-        yield catalogue.pending_nowhere(pods.span)
-    elif pods.state and not clause.may_sum:
-        yield catalogue.state_of_spread(pods.state, pods.span)
+    if pods.state == "pending" or (pods.state and not clause.may_sum):
+        yield catalogue.not_counted(clause.keyword, pods.state, pods.span)
 
 
 def varying(

@@ -211,10 +211,9 @@ class Checker:
         return dotted(expr)[1] == "data" and not any("data" in each for each in known)
 
     def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:
-        """A declared name in full, with its type; None if it is unknown."""
-        if (found := self.environment.variable(name, absolute=absolute)) is None:
-            return None
-        return ast.Ident(found[0], absolute or bool(self.environment.container), span, found[1])
+        """A declared name with its type; None if it is unknown."""
+        kind = self.environment.variable(name)
+        return None if kind is None else ast.Ident(name, absolute, span, kind)
 
     def _select(self, expr: ast.Select) -> ast.Expr:
         if (whole := self._qualified(expr)) is not None:
@@ -252,8 +251,8 @@ class Checker:
             self._report(wrong, self._ask(lambda r: r.field(self._written(expr), record.name)))
             return replace(expr, type=POISON)
         if known.parameter is not None:
-            wrong = catalogue.must_index(expr.name, expr.span)
-            self._report(wrong, self._ask(lambda r: r.indexed(self._written(expr))))
+            written = print_expression(self._written(expr))
+            self._report(catalogue.must_index(expr.name, written, expr.span))
             return replace(expr, type=POISON)
         if known.derived is not None and not expr.optional:
             names = {"self": expr.operand}
@@ -288,8 +287,7 @@ class Checker:
                     self._report(wrong, remedy)
                     found = found if remedy is None else POISON
             case _:
-                wrong = catalogue.no_keys(inner, operand.span)
-                self._report(wrong, self._ask(lambda r: r.character(expr, inner)))
+                self._report(catalogue.no_keys(inner, operand.span))
                 found = POISON
         found = optional_of(found) if wrapped else found
         return replace(expr, operand=operand, index=index, type=found)
@@ -509,8 +507,6 @@ class Checker:
                     denied = ast.Unary("!", replace(above, left=operand))
                     return Remedy(above.span, print_expression(denied))
                 return self._ask(lambda r: r.negation(negation, self._kind(operand)))
-            case ast.Chain("+", operands):
-                return self._ask(lambda r: r.sum(operands, [self._kind(o) for o in operands]))
             case _:
                 return None
 

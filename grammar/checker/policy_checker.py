@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -14,18 +13,28 @@ from grammar.checker.expression_checker import Checker
 from grammar.clauses import KINDS
 from grammar.clauses.cards import FACTS, Cards
 from grammar.clauses.kind import Names
-from grammar.clauses.parts import ON_NODE, POD, READ, checked_domain, checked_pods, group_of
+from grammar.clauses.parts import (
+    EVERYWHERE,
+    ON_NODE,
+    POD,
+    READ,
+    checked_domain,
+    checked_place,
+    checked_pods,
+)
 from grammar.meaning import access
 from grammar.meaning.card_forms import FACTS_TYPE
 from grammar.meaning.constants import coerce, literal
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, told
+from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import MAX_DEPTH, MAX_NAME
-from grammar.tree.ast import DefCall, Expr, Ident, LetReference
+from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, LetReference, Select
 from grammar.tree.clause_parts import AnyClause, ClauseThatRejects, Template
 from grammar.tree.policy import (
+    COUNT,
+    COUNT_OF_NODES,
     DATA,
     GROUP,
     Count,
@@ -40,8 +49,9 @@ from grammar.tree.policy import (
     Use,
     of_kind,
 )
+from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DECLARED, DYN, POISON, TIMESTAMP, Type, list_of, unknown_type
+from grammar.tree.types import BOOL, DECLARED, POISON, TIMESTAMP, Type, list_of, unknown_type
 from grammar.tree.walk import Definitions, reads, walk
 
 # ---- the checker
@@ -52,11 +62,30 @@ VARIABLES = {
     "peer": Type("Peer"),
     "victim": Type("Peer"),
     "victims": list_of(Type("Peer")),
-    "domain": DYN,
     "namespaceObject": Type("Namespace"),
     "now": TIMESTAMP,
 }
 C = TypeVar("C", bound=ClauseThatRejects)
+
+# Where each name can be read.
+READ_IN: Mapping[str, str] = {
+    "pod": "all parts but places, sums and `of pods by`",
+    "node": "filters, scores, binds, shares, places, bounds",
+    "peer": "`pods where`, `of pods by`",
+    "victim": "`protect`",
+    "victims": "`allow`, `keep`",
+    "namespaceObject": "the same parts as `pod`",
+    "now": "these parts, but for gangs, cards and `wait until`",
+    COUNT: "filters, scores, bounds of limits, `when` of what counts pods",
+    COUNT_OF_NODES: "filters, scores, bounds per node",
+    GROUP: "filters, scores, bounds per node or of the group",
+}
+# What can be read besides names.
+_KINDS_READ: Mapping[str, str] = {
+    DATA: "tables of data",
+    GROUP: "groups",
+    COUNT: "counts per cluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +127,40 @@ def check_policy(
 def refusal(checked: Checked, unparsed: frozenset[str] | None = None) -> Checked | None:
     """A policy with errors without its clauses: the pods that it selects wait until it is valid.
 
-    None for a policy whose pods do not wait: it only reports, ignores failures, is an object with
-    best effort or a text that rejects no node, or nobody knows its pods. `unparsed` has the words
-    of a policy that may say more than what was parsed.
+    A `partial` one is that of which nobody knows the pods. None for a policy whose pods do not
+    wait: it only reports, has `missing pass`, is an object with best effort or a text that rejects
+    no node. `unparsed` has the words of a policy that may say more than what was parsed.
     """
     policy, schema = checked.template or checked.policy, checked.environment.schema
     assert schema is not None, "policies are checked with a schema"
     rejects, selects = policy.strict, policy.selector is not None
     if rejects is None:
         rejects = unparsed is not None or any(map(_could_reject, policy.items))
-        if not selects and "for" in (unparsed or ()):
-            return None
-    if policy.setting("mode", "") == "audit" or policy.setting("failure", "") == "ignore":
-        return None
-    if not rejects:
+        selects |= "for" in (unparsed or ())
+    if not rejects or policy.passes_missing() or policy.setting("mode", "") == "audit":
         return None
     kept: Sequence[Item] = [i for i in policy.items if not isinstance(i, Use | AnyClause)]
     for _ in range(2):
         bare = replace(policy, items=tuple(kept), values=())
-        if selects is not (bare.selector is not None):
-            return None
         found = check_policy(bare, schema)
+        if selects is not (bare.selector is not None):
+            break
         if not found.broken:
             return found
         wrong = [d.span for d in found.diagnostics if d.severity == "error"]
         kept = _whole([i for i in kept if not any(i.span.holds(each) for each in wrong)])
-    return None
+    return replace(found, partial=True)
+
+
+def _read_as_groups(policy: Policy) -> Iterator[str]:
+    """The names of which something is read, or counted by."""
+    yield from (name_used(c.per.domain) for c in of_kind(policy.items, Count) if c.per.domain)
+    for expr in walk(policy):
+        match expr:
+            case Select(target) | Comprehension(_, target):
+                yield name_used(target)
+            case _:
+                continue
 
 
 def _whole(items: Sequence[Item]) -> Sequence[Item]:
@@ -166,6 +203,10 @@ class _PolicyChecker:
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
         self._groups = {i.name: i for i in policy.items if isinstance(i, Group)}
+        taken = {*self._lets, *self._defs, *(p.name for p in policy.parameters)}
+        taken |= {i.name for i in policy.items if isinstance(i, Count)}
+        used = set(_read_as_groups(policy)) - taken
+        self._groups = {n: g for n, g in EVERYWHERE.items() if n in used} | self._groups
         self._counts = {i.name: i for i in policy.items if isinstance(i, Count)}
         self._named: ChainMap[str, Definition] = ChainMap({**self._lets}, {**self._defs})
         self._named.maps += [{**self._groups}, {**self._counts}]
@@ -266,8 +307,6 @@ class _PolicyChecker:
             return
         self._open.append(item.name)
         names = list(names_used(item, self.environment.cards))
-        if isinstance(item, Count):
-            names.append(item.per.group)
         for name in names:
             if (used := self._named.get(name)) is not None:
                 self._define(used)
@@ -292,10 +331,13 @@ class _PolicyChecker:
     def _count(self, item: Count) -> Count:
         """The checked count."""
         self.found.extend(declarations.wrong_count(item))
-        domain = group_of(item.per, self) if item.per.group else None
-        return replace(
-            item, pods=checked_pods(item.pods, self), per=replace(item.per, domain=domain)
-        )
+        pods, per = checked_pods(item.pods, self), checked_place(item.per, self)
+        if (by := per.domain) is not None and not per.group:
+            # What it is counted by has no name.
+            group = Group(print_expression(by), by)
+            self.environment = declarations.with_name(self.environment, group, group.type)
+            per = replace(per, group=group.name)
+        return replace(item, pods=pods, per=per)
 
     def _definition(self, item: Let | Def) -> tuple[Let | Def, list[Diagnostic]]:
         """The checked definition in the present environment, and its mistakes."""
@@ -320,7 +362,7 @@ class _PolicyChecker:
                 self.found.extend(declarations.findings(data, self.policy))
                 return data
             case ForPods(where):
-                where = self.check(where, BOOL, POD, "`for`, which reads only the pod")
+                where = self.check(where, BOOL, POD, "`for`")
                 return replace(item, where=where)
             case Let() | Def() | Group() | Count():
                 return self._checked.get(item.name, item)
@@ -329,10 +371,9 @@ class _PolicyChecker:
 
     def _clause(self, item: AnyClause) -> AnyClause:
         self._missing(item)
-        kind, where = KINDS[item.keyword], "`when`"
+        kind = KINDS[item.keyword]
         if item.when is not None:
-            if "node" not in kind.when:
-                where = f"the `when` of a {item.keyword}, which reads only the pod"
+            where = f"the `when` of a {item.keyword}"
             item = replace(item, when=self.check(item.when, BOOL, kind.when, where))
         self._no_parameter(item.points_weight)
         if isinstance(item, ClauseThatRejects):
@@ -346,36 +387,8 @@ class _PolicyChecker:
         if isinstance(name, Ident):
             names = (parameter.name for parameter in self.policy.parameters)
             wrong = catalogue.unknown_name(name.name, names, name.span)
-            self.found.append(told("a weight in words", wrong, name.name))
-
-    @contextmanager
-    def domain_typed(self, domain: Expr | None, number: object) -> Iterator[None]:
-        """Gives `domain` the type of a clause's domain while its number is checked.
-
-        So it has this type in the definitions that the number uses, too.
-        """
-        outer = self.environment
-        if domain is None or not isinstance(number, Expr):
-            yield
-            return
-        variables = {**outer.variables, "domain": domain.type}
-        self.environment = replace(outer, variables=variables)
-        used = set(map(name_used, walk(number)))
-        for name, its in reversed(self._checked.items()):
-            if name in used:
-                used |= {e.name for e in walk(its) if isinstance(e, LetReference | DefCall)}
-        for name in self._checked:
-            item = self._lets.get(name) or self._defs.get(name)
-            paths = self._definitions.paths(name) if item is not None else ()
-            if item is not None and name in used and ("domain",) in {path[:1] for path in paths}:
-                checked, found = self._definition(item)
-                known = {each.span for each in self.found}
-                self.found.extend(each for each in found if each.span not in known)
-                self.environment = self.environment.defining(checked)
-        try:
-            yield
-        finally:
-            self.environment = outer
+            hint = wrong.hint if wrong.fix else "write a number, or a parameter of the policy"
+            self.found.append(replace(wrong, hint=hint))
 
     # ---- parts
 
@@ -439,7 +452,22 @@ class _PolicyChecker:
             if (count := self.environment.counts.get(name)) and name not in allowed:
                 root = count.stands_for
             if (root in READ or root in VARIABLES) and root not in allowed:
-                wrong = catalogue.unavailable(name, where, read.span)
-                self.found.append(told("a name in another place", wrong, root, where, checked))
+                self.found.append(self._unavailable(name, root, allowed, where, read.span))
                 return replace(checked, type=POISON)
         return checked
+
+    def _unavailable(
+        self, name: str, root: str, allowed: Names, where: str, span: Span
+    ) -> Diagnostic:
+        """The error for a name with this root, in a place that reads the allowed names alone."""
+        if root == "pod" and (here := [each for each in ("peer", "victim") if each in allowed]):
+            hint = f"write `{here[0]}`, which stands for each of these pods"
+            edit = Fix(Span(span.start, span.start + len(root)), here[0])
+            return replace(catalogue.unavailable(name, where, hint, span), remedy=edit)
+        names = (*VARIABLES, *self.environment.groups, *self.environment.counts)
+        can = [f"`{n}`" for n in names if n in allowed]
+        can += [kind for each, kind in _KINDS_READ.items() if each in allowed]
+        hint = f"{catalogue.listed(can, 'and')} can be read there"
+        if root in READ_IN:
+            hint += f", and `{name.partition('.')[0]}` in {READ_IN[root]}"
+        return catalogue.unavailable(name, where, hint, span)

@@ -14,7 +14,7 @@ from grammar.tree.clause_parts import ClauseThatRejects, Pick, SchedulerNeed
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import INT, STRING, Type, agrees, list_of, map_of
-from grammar.values.named_formats import is_qualified
+from grammar.values.object_names import is_qualified
 
 # The variable with what is known of cards beside the node, in policies with a `cards` clause.
 FACTS = "cardFacts"
@@ -74,7 +74,7 @@ def _read_pick(c: list[Child]) -> Pick | None:
 
 
 def _checked_pick(pick: Pick, by: ClauseChecker) -> Pick:
-    allowed, where = parts.PLACE | {CARD, FACTS}, "`pick`, which reads `pod` and `node`"
+    allowed, where = parts.PLACE | {CARD, FACTS}, "`pick`"
     order = by.check(pick.by, None, allowed, where, card=CARD_TYPE)
     if order.type.name not in parts.NUMBERS:
         by.found.append(catalogue.wrong_type(order.type, "a number to order by", order.span))
@@ -106,7 +106,7 @@ def _check_key(key: str, span: Span, by: ClauseChecker) -> None:
 def _checked(cards: Cards, by: ClauseChecker) -> Cards:
     if by.policy.namespace is not None:
         by.found.append(catalogue.cards_of_namespace(cards.name_span))
-    of_node, of_pod = "`on node`, which reads only the node", "`take`, which reads only the pod"
+    of_node, of_pod = "`on node`", "`take`"
     count, number, amounts = cards.count, cards.number, map_of(STRING, INT)
     on = by.check(cards.on, None, parts.NODE, of_node)
     if not agrees(list_of(amounts) if count is None else amounts, on.type):

@@ -54,9 +54,8 @@ def _wait_lines(wait: WaitUntil) -> Iterator[Line]:
 
 
 def _checked_wait(wait: WaitUntil, by: ClauseChecker) -> WaitUntil:
-    where = "`wait until`, which reads `pod` and `node`"
     allowed = parts.LASTING | parts.NODE | parts.WITH_DATA
-    return replace(wait, condition=by.check(wait.condition, BOOL, allowed, where))
+    return replace(wait, condition=by.check(wait.condition, BOOL, allowed, "`wait until`"))
 
 
 def _empty_bind(clause: Filter) -> Diagnostic | None:

@@ -13,10 +13,13 @@ from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import NO_SPAN, Expr
-from grammar.tree.clause_parts import Bound, ClauseThatRejects, SchedulerNeed
+from grammar.tree.clause_parts import Bound, ClauseThatRejects, SchedulerNeed, WrittenCondition
 from grammar.tree.printer import print_expression, print_length
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL
+
+# The members that a gang can need: a namespace alone has so many bind calls held.
+MOST_MEMBERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,11 @@ class Gang(ClauseThatRejects):
     def of_all(self) -> Needed | None:
         """How many of all members are needed; None where only roles, or nothing, say it."""
         return next((each for each in self.numbers if each.where is None), None)
+
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        roles = (each.where for each in self.numbers if each.where is not None)
+        return tuple(WrittenCondition(where, "pods where") for where in roles)
 
     @property
     def held_seconds(self) -> float:
@@ -114,15 +122,14 @@ def _number_lines(needed: Needed) -> Iterator[Line]:
 def _checked_number(needed: Needed, by: ClauseChecker) -> Needed:
     amount = parts.checked_number(needed.amount, "the number of a gang", parts.LASTING, by)
     if (where := needed.where) is not None:
-        asked = "`of pods where` of a gang, which reads only the peer"
-        where = by.check(where, BOOL, parts.PEER_ALONE, asked)
+        where = by.check(where, BOOL, parts.PEER_ALONE, "`of pods where` of a gang")
         if needed.percent:
             by.found.append(_unfit("a percentage is one of all wanted replicas", needed.span))
     return replace(needed, amount=amount, where=where)
 
 
 def _read_hold(c: list[Child]) -> tuple[float, Span]:
-    return reading.seconds_of(c), reading.token_span(*reading.tokens(c, "LENGTH"))
+    return reading.seconds_of(c), reading.token_span(*reading.tokens(c, "AMOUNT", "STRING"))
 
 
 def _hold_lines(seconds: float, span: Span) -> Iterator[Line]:
@@ -133,8 +140,7 @@ def _hold_lines(seconds: float, span: Span) -> Iterator[Line]:
 def _checked(gang: Gang, by: ClauseChecker) -> Gang:
     members, of_all = gang.by, gang.of_all
     if members is not None:
-        where = "`of pods by`, which reads only the peer"
-        members = by.check(members, None, parts.PEER_ALONE, where)
+        members = by.check(members, None, parts.PEER_ALONE, "`of pods by`")
         if members.type.name not in _KEYS:
             expected = "a value that names a gang"
             by.found.append(catalogue.wrong_type(members.type, expected, members.span))

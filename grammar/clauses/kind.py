@@ -7,7 +7,6 @@ a `when`, is theirs. In `policy.lark` the rule of a kind has the name of its wor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Protocol
 
@@ -27,8 +26,12 @@ Names = frozenset[str]
 
 
 class KnownNames(Protocol):
-    """The names that a policy defines, as kinds of clauses ask for them."""
+    """The names that a policy reads, as kinds of clauses ask for them."""
 
+    @property
+    def variables(self) -> Mapping[str, Type]: ...
+    @property
+    def lets(self) -> Mapping[str, Expr]: ...
     @property
     def groups(self) -> Mapping[str, Group]: ...
     @property
@@ -58,9 +61,6 @@ class ClauseChecker(Protocol):
 
     def constant(self, expr: Expr) -> object:
         """The value of a constant expression; None for any other."""
-
-    def domain_typed(self, domain: Expr | None, number: object) -> AbstractContextManager[None]:
-        """Gives `domain` the type of a clause's domain while its number is checked."""
 
 
 # ---- parts

@@ -1,4 +1,4 @@
-"""Limit: a bound on pods of a node, a domain or the cluster, or on nodes that have some."""
+"""Limit: a bound on pods of a node, another place or the cluster, or on places that have some."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clause_parts import Bound, ClauseThatCounts, Per, WrittenCondition
-from grammar.tree.policy import COUNT, GROUP
-from grammar.tree.types import BOOL
+from grammar.tree.policy import COUNT
+from grammar.tree.types import BOOL, POISON
 from grammar.tree.walk import roots, walk
 
 
 @dataclass(frozen=True, slots=True)
 class Limit(ClauseThatCounts):
-    """A limit: a bound on pods of a node, a domain or the cluster, or on the nodes that have some.
+    """A limit: a bound on pods of one place, such as a node, or on the places that have some.
 
     It can bound the sum of an amount of the pods instead. A `mutual` one of a pod that is there
     already keeps other pods out, too.
@@ -33,7 +33,7 @@ class Limit(ClauseThatCounts):
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         where = self.per.where
-        return () if where is None else (WrittenCondition(where, "nodes where"),)
+        return () if where is None else (WrittenCondition(where, "where"),)
 
     @property
     def added(self) -> Expr | None:
@@ -49,44 +49,40 @@ _MOST_COUNTS = 4
 
 
 def _checked(limit: Limit, by: ClauseChecker) -> Limit:
-    per, scope, where, added = limit.per, limit.per.scope, limit.per.where, limit.added
-    if per.group:
-        domain = parts.group_of(per, by)
-    else:
-        domain = parts.checked_domain(per.domain, by, parts.WITH_DATA) if per.domain else None
+    per, where, added = limit.per, limit.per.where, limit.added
+    per = parts.checked_place(per, by, parts.WITH_DATA)
     if where is not None:
-        where = by.check(where, BOOL, parts.COUNT_BOUND | parts.NODE, "`nodes where`")
+        where = by.check(where, BOOL, parts.COUNT_BOUND | parts.NODE, "`where` of places")
     if per.amount is not None:
-        added = parts.checked_amount(
-            per.amount, parts.NODE, "`sum … over`, which reads only the node", by
-        )
+        added = parts.checked_amount(per.amount, parts.NODE, "`sum … over`", by)
         per = replace(per, amount=added)
     groups, counts = by.environment.groups.values(), by.environment.counts
     definitions = by.environment.definitions
-    of_group = {c.name for c in counts.values() if per.group and c.per.group == per.group}
-    in_group = parts.COUNT_BOUND | {per.group if domain is not None else GROUP} | of_group
-    by_scope = {"node": parts.NODE_BOUND, "domain": parts.DOMAIN_BOUND, "group": in_group}
+    allowed = parts.COUNT_BOUND | {COUNT}
+    if not per.counted:
+        of_group = {c.name for c in counts.values() if per.group and c.per.group == per.group}
+        is_open = per.place == "node" or (per.domain is not None and per.domain.type == POISON)
+        allowed |= parts.NODE_BOUND if is_open else {per.group, *of_group}
     # What is read of a group in which every node is is the same for all nodes.
-    of_all = {group.name for group in groups if "node" not in roots([group.by], definitions)}
-    allowed = by_scope.get(scope, parts.COUNT_BOUND) | {COUNT} | of_all
-    of = f"of {scope}" if per.of_nodes else f"per {scope}"
-    with by.domain_typed(domain, limit.bound.amount):
-        bound = parts.checked_bound(limit.bound, f"limit {of}", allowed, by, added)
+    allowed |= {group.name for group in groups if "node" not in roots([group.by], definitions)}
+    place = per.place if isinstance(per.place, str) else per.group or "place"
+    of = f"limit {'of' if per.counted else 'per'} {f'{per.counted} {place}'.strip()}"
+    bound = parts.checked_bound(limit.bound, of, allowed, by, added)
     if limit.strength.strict and isinstance(bound.amount, Expr):
         read = roots([bound.amount], definitions) & counts.keys()
         if len(read) > _MOST_COUNTS:
             by.found.append(catalogue.many_counts(_MOST_COUNTS, bound.span))
     by.found.extend(_wrong(limit))
-    return replace(limit, per=replace(per, domain=domain, where=where), bound=bound)
+    return replace(limit, per=replace(per, where=where), bound=bound)
 
 
 def _wrong(limit: Limit) -> Iterator[Diagnostic]:
     """An error for each part that does not fit what it counts."""
-    bound, scope = limit.bound, limit.per.scope
+    bound, per = limit.bound, limit.per
     if bound.percent:
         where = None if limit.pods is None else limit.pods.where
         is_own = where is None or any(isinstance(e, Ident) and e.name == "pod" for e in walk(where))
-        is_part = is_own and bound.kind == "at most" and not limit.per.of_nodes
+        is_part = is_own and bound.kind == "at most" and not per.counted
         part = bound.amount if is_part and isinstance(bound.amount, float | int) else None
         wrong = catalogue.percentage_of_nothing(bound.span)
         if part is not None:
@@ -95,16 +91,18 @@ def _wrong(limit: Limit) -> Iterator[Diagnostic]:
             hint = f"write `{made}` for a part of the replicas, {others}"
             wrong = replace(wrong, hint=hint, remedy=Fix(bound.span, made))
         yield wrong
-    if limit.per.of_nodes:
-        kind = "at most" if scope == "used nodes" else "at least"
+    if per.counted:
+        kind, place = "at most" if per.counted == "used" else "at least", per.domain
         if bound.kind != kind:
-            yield catalogue.bound_of_nodes(scope, kind, bound.span)
+            yield catalogue.bound_of_places(per.counted, kind, bound.span)
         if limit.pods is not None and limit.pods.amount is not None:
-            yield catalogue.sum_of_nodes(scope, limit.pods.amount.span)
+            yield catalogue.sum_of_places(per.counted, limit.pods.amount.span)
+        if per.place == "cluster" or (per.amount is not None and place is not None):
+            yield catalogue.unfit_place(place.span if place is not None else limit.name_span)
 
 
-_SCOPES = "`per node`, `per domain node.zone` or `per cluster`"
-PER = ClausePart("per", parts.read_per, parts.per_lines, needed=_SCOPES)
+_PLACES = "`per node`, `per zone` or `per cluster`"
+PER = ClausePart("per", parts.read_per, parts.per_lines, needed=_PLACES)
 MUTUAL = ClausePart("mutual", lambda _: True, lambda on: [("mutual", None, None)] if on else [])
 
 LIMIT = ClauseKind(

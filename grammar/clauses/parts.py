@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal as OneOf
 from typing import TypeVar
 
 from grammar.clauses import reading
 from grammar.clauses.kind import ClauseChecker, ClausePart, Line, Names
-from grammar.clauses.reading import Child, expr_of, has, span_of, tokens
+from grammar.clauses.reading import Child, has, span_of, tokens
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import told
-from grammar.tree.ast import Expr, Ident
+from grammar.tree.ast import Expr, Ident, Select
 from grammar.tree.clause_parts import Bound, Per, PodSet, PodState, Strength
-from grammar.tree.policy import COUNT, COUNT_OF_NODES, DATA, GROUP
+from grammar.tree.policy import COUNT, COUNT_OF_NODES, DATA, GROUP, Group
 from grammar.tree.printer import print_expression, print_number
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, INT, QUANTITY
+from grammar.tree.types import BOOL, INT, POISON, QUANTITY
 
 # ---- what parts may read
 
@@ -38,7 +37,6 @@ POD_AND_COUNTS = POD | {COUNT}
 # The number of a bound is worked out anew when the time, or the rows of a table, change it.
 COUNT_BOUND = POD | WITH_DATA
 NODE_BOUND = COUNT_BOUND | NODE | WITH_GROUPS
-DOMAIN_BOUND = COUNT_BOUND | {"domain"}
 
 # ---- numbers
 
@@ -63,9 +61,7 @@ def checked_number(
     """
     if not isinstance(number, Expr):
         return number
-    own = ("pod", "node", "domain", *by.environment.groups, *by.environment.counts)
-    names = catalogue.listed((f"`{name}`" for name in own if name in allowed), "and")
-    checked = by.check(number, None, allowed, f"{where}, which reads {names}")
+    checked = by.check(number, None, allowed, where)
     if added is not None and added.type == QUANTITY:
         checked = by.coerce(checked, QUANTITY)
     types, kind, expected = NUMBERS, INT, "a whole number"
@@ -73,8 +69,7 @@ def checked_number(
         types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
     if checked.type.name not in types:
         hint = catalogue.wanted_hint(kind, checked.type)
-        wrong = catalogue.wrong_type(checked.type, expected, checked.span, hint)
-        by.found.append(told("a number in quotes", wrong, checked))
+        by.found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
     return checked
 
 
@@ -177,7 +172,7 @@ def pod_lines(pods: PodSet, head: str = "", *, named: bool = False) -> Iterator[
 
 def checked_pods(pods: PodSet, by: ClauseChecker) -> PodSet:
     if (amount := pods.amount) is not None:
-        amount = checked_amount(amount, PEER_ALONE, "`sum`, which reads only the peer", by)
+        amount = checked_amount(amount, PEER_ALONE, "`sum`", by)
         pods = replace(pods, amount=amount)
     if pods.where is None:
         return pods
@@ -193,44 +188,58 @@ PODS = ClausePart("pods", read_pods, pod_lines, checked_pods)
 
 
 def read_per(c: list[Child]) -> Per:
-    if has(c, "DOMAIN"):
-        return Per("domain", expr_of(c))
-    if named := tokens(c, "IDENT"):
-        return Per("group", group=str(named[0]), group_span=reading.token_span(named[0]))
-    if has(c, "NODES"):
-        amount, where = reading.summed(c)
-        return Per("used nodes" if has(c, "USED") else "empty nodes", where=where, amount=amount)
-    return Per("node" if has(c, "NODE") else "cluster")
+    exprs = reading.nodes(c)
+    amount = exprs.pop(0) if has(c, "SUM") else None
+    place, *where = exprs
+    named: OneOf["node", "cluster"] | Expr = place
+    if isinstance(place, Ident) and place.name in ("node", "cluster"):
+        named = "node" if place.name == "node" else "cluster"
+    counted: OneOf["", "used", "empty"] = "used" if has(c, "USED") else ""
+    return Per(named, "empty" if has(c, "EMPTY") else counted, where[0] if where else None, amount)
 
 
 def per_lines(per: Per) -> Iterator[Line]:
     if per.amount is not None:
         yield "sum ", per.amount, per.amount.span
-    head = f"{'' if per.of_nodes else 'per '}{'' if per.amount is None else 'over '}{per.scope}"
-    if per.group:
-        yield f"{head} {per.group}", None, None
-    elif per.where is not None:
-        yield f"{head} where ", per.where, per.where.span
-    elif per.domain is not None:
-        yield f"{head} ", per.domain, per.domain.span
+    head = f"{'' if per.amount is None else 'over '}{per.counted or 'per'} "
+    place = per.group or (per.place if per.domain is None else print_expression(per.domain))
+    if per.where is not None:
+        yield f"{head}{place} where ", per.where, per.where.span
+    elif per.domain is None or per.group:
+        yield f"{head}{place}", None, None
     else:
-        yield head, None, None
+        yield head, per.domain, per.domain.span
 
 
-def group_of(per: Per, by: ClauseChecker) -> Expr | None:
-    """What the group of `per group` is by; None, with an error, if there is no such group."""
-    group = by.environment.groups.get(per.group)
-    if group is None:
-        known = by.environment.groups
-        by.found.append(catalogue.unknown_group(per.group, known, per.group_span))
-        return None
-    return group.by
+def checked_place(per: Per, by: ClauseChecker, more: Names = frozenset()) -> Per:
+    """The place with its expression checked, and the name of its group."""
+    if per.domain is None:
+        return per
+    domain = checked_domain(per.domain, by, more)
+    groups = by.environment.groups.values()
+    group = next((each.name for each in groups if each.by is domain), "")
+    return replace(per, place=domain, group=group)
+
+
+# The groups that every policy has whose names mean nothing else in it.
+EVERYWHERE: Mapping[str, Group] = {
+    name: Group(name, Select(Ident("node"), field))
+    for name, field in {"zone": "zone", "region": "region", "host": "name"}.items()
+}
 
 
 def checked_domain(expr: Expr, by: ClauseChecker, more: Names = frozenset()) -> Expr:
-    if isinstance(expr, Ident) and (group := by.environment.groups.get(expr.name)):
-        return group.by
-    domain = by.check(expr, None, NODE | more, "a domain, which reads only the node")
+    known = by.environment
+    if isinstance(expr, Ident):
+        if group := known.groups.get(expr.name):
+            return group.by
+        if expr.name not in {*known.variables, *known.lets} - {"node"}:
+            meant = EVERYWHERE.get("host" if expr.name == "node" else expr.name)
+            if meant is None:
+                by.found.append(catalogue.unknown_group(expr.name, known.groups, expr.span))
+                return replace(expr, type=POISON)
+            expr = replace(meant.by, span=expr.span)
+    domain = by.check(expr, None, NODE | more, "a place")
     if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
         expected = "a value that names a domain"
         by.found.append(catalogue.wrong_type(domain.type, expected, domain.span))

@@ -16,6 +16,8 @@ from grammar.tree.ast import Expr, Ident, Literal, MapLiteral
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.source import ESCAPES, Span
 from grammar.tree.types import INT
+from grammar.values.errors import EvaluationError
+from grammar.values.time import Duration
 
 _SIMPLE = ESCAPES | {c: c for c in "?'`"}
 _ESCAPE = re.compile(
@@ -178,18 +180,17 @@ def whole(expr: Expr, what: str, least: int) -> int | Expr:
     return expr.value if expr.value < 2**63 else expr
 
 
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-
-
 def seconds_of(
     c: list[Child], what: str = "a binding cannot wait", longest: float = LONGEST_WAIT
 ) -> float:
     """A length of time such as `1m30s`, of one second or more. `what` is for an error."""
-    (token,) = tokens(c, "LENGTH")
-    parts = re.findall(r"([\d.]+)([hms])", str(token))
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    (token,) = tokens(c, "AMOUNT", "STRING")
+    text, span = str(token) if token.type == "AMOUNT" else text_of(token), token_span(token)
+    try:
+        seconds = Duration.parse(text).nanos / 10**9
+    except EvaluationError as error:
+        raise ParseError(catalogue.bad_literal(str(error), span)) from None
     if not SHORTEST_WAIT <= seconds <= longest:
-        span = token_span(token)
         raise ParseError(catalogue.bad_length(str(token), seconds, span, what, longest))
     return seconds
 

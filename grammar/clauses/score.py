@@ -11,11 +11,10 @@ from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, ex
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
-from grammar.messages.diagnostics import told
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import AnyClause, Bounds, MissingGives, Order, SchedulerNeed
 from grammar.tree.printer import print_expression
-from grammar.tree.types import BOOL, DURATION, QUANTITY, agrees
+from grammar.tree.types import BOOL, DURATION, QUANTITY, STRING, agrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,9 @@ def _range_lines(found: Bounds | Order) -> Iterator[Line]:
         yield f"range {found}", None, None
 
 
+_OF_TEXT = 'write `double(…)` for a number in a text, or compare it, as in `… == "a"`'
+
+
 def _checked_value(value: Expr, by: ClauseChecker) -> Expr:
     return by.check(value, None, parts.ON_NODE, "`value`")
 
@@ -77,14 +79,14 @@ def _checked(score: Score, by: ClauseChecker) -> Score:
         if score.range is None:
             by.found.append(catalogue.needs_range(kind, value.span))
     elif kind.name not in (*parts.NUMBERS, "bool"):
-        wrong = catalogue.wrong_type(kind, "a bool or a number", value.span)
-        by.found.append(told("a score of a text", wrong, value, by.schema))
+        hint = _OF_TEXT if kind == STRING else None
+        by.found.append(catalogue.wrong_type(kind, "a bool or a number", hint, value.span))
     return score
 
 
 def _checked_bounds(bounds: Bounds, value: Expr, by: ClauseChecker) -> Bounds:
     """The two ends of a range; strings become quantities or durations like the value."""
-    kind, where = value.type, "the range of a score, which reads `pod` and `node`"
+    kind, where = value.type, "the range of a score"
     low, high = (by.check(e, None, parts.NODE_BOUND, where) for e in (bounds.low, bounds.high))
     if kind == BOOL:
         by.found.append(catalogue.range_of_bool(value.span))

@@ -40,8 +40,9 @@ def _domain(expr: Expr, by: ClauseChecker) -> Expr:
 
 
 def _checked(spread: Spread, by: ClauseChecker) -> Spread:
-    with by.domain_typed(spread.over, spread.skew):
-        skew = parts.checked_number(spread.skew, "the skew of a spread", parts.DOMAIN_BOUND, by)
+    group = {each.name for each in by.environment.groups.values() if each.by is spread.over}
+    allowed = parts.COUNT_BOUND | group
+    skew = parts.checked_number(spread.skew, "the skew of a spread", allowed, by)
     least = spread.min_domains
     if least is not None:
         where = "the number of domains of a spread"

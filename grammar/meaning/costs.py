@@ -75,8 +75,6 @@ class Assumptions:
                 return Size(self._length(most), value, key)
             case "optional":
                 return self.size(kind.args[0], most)
-            case "url":
-                return Size(self.characters)
             case "dyn" | "error":
                 text = Size(self.characters)
                 return Size(self.items, text, text)
@@ -294,11 +292,6 @@ class Estimator:
                 return Size(greatest=min(ints, default=None))
             case "charAt":
                 return Size(1)
-            case "url" | "getScheme" | "getHost" | "getHostname" | "getPort":
-                return Size(first.length)
-            case "getEscapedPath":
-                # A character can have four bytes, each of which takes three characters.
-                return Size(min(CHARACTERS, 12 * first.length))
             case "size":
                 return Size(greatest=first.length)
             case "join":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -31,7 +31,6 @@ from grammar.values import (
     kinds,
     lists,
     maps,
-    named_formats,
     nodes,
     numbers,
     optional,
@@ -39,7 +38,6 @@ from grammar.values import (
     semver,
     strings,
     time,
-    url,
 )
 from grammar.values import format as format_
 from grammar.values.errors import EvaluationError
@@ -50,8 +48,8 @@ from grammar.values.sizes import Size
 Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
-    *(numbers, time, quantity, semver, strings, format_, lists, maps, optional, addresses, url),
-    *(named_formats, nodes, kinds),
+    *(numbers, time, quantity, semver, strings, format_, lists, maps, optional, addresses),
+    *(nodes, kinds),
 )
 
 
@@ -119,15 +117,13 @@ class ClusterFacts:
 class Environment:
     """The environment of expressions: the meaning of names, to check, evaluate and compile.
 
-    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
-    `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
-    `cards` are the clauses of this kind, by name, as they are written; `tables` are the `data`
-    blocks by the names that expressions read, `groups` those of nodes and `counts` those of pods by
-    their names.
+    With `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one
+    type. `cards` are the clauses of this kind, by name, as they are written; `tables` are the
+    `data` blocks by the names that expressions read, `groups` those of nodes and `counts` those of
+    pods by their names.
     """
 
     variables: Mapping[str, Type]
-    container: str = ""
     schema: Schema | None = None
     functions: Functions = field(default_factory=lambda: FUNCTIONS)
     lets: Mapping[str, Expr] = field(default_factory=dict)
@@ -151,19 +147,9 @@ class Environment:
 
     # ---- names
 
-    def candidates(self, name: str, *, absolute: bool) -> Iterator[str]:
-        """The full names that a name can stand for, the innermost container first."""
-        parts = [] if absolute or not self.container else self.container.split(".")
-        for count in range(len(parts), 0, -1):
-            yield ".".join((*parts[:count], name))
-        yield name
-
-    def variable(self, name: str, *, absolute: bool = False) -> tuple[str, Type] | None:
-        """The full name and type of a variable or a type's name, or None."""
-        for full in self.candidates(name, absolute=absolute):
-            if full in self.variables:
-                return full, self.variables[full]
-        return (name, TYPE) if name in TYPE_NAMES else None
+    def variable(self, name: str) -> Type | None:
+        """The type of a variable or of a type's name, or None."""
+        return self.variables.get(name, TYPE if name in TYPE_NAMES else None)
 
     def constant(self, name: str) -> TypeValue | None:
         """The type that a name stands for, if it is not a variable."""
@@ -171,16 +157,13 @@ class Environment:
 
     def function_name(self, call: Call) -> str | None:
         """The full name of a function called without a receiver: `size`, `math.greatest`."""
-        name, absolute = call.function, call.absolute
+        name = call.function
         if call.target is not None:
             root, namespace = dotted(call.target)
             if root is None:
                 return None
-            name, absolute = f"{namespace}.{name}", root.absolute
-        for full in self.candidates(name, absolute=absolute):
-            if any(not o.member for o in self.functions.get(full, ())):
-                return full
-        return None
+            name = f"{namespace}.{name}"
+        return name if any(not o.member for o in self.functions.get(name, ())) else None
 
     # ---- functions
 

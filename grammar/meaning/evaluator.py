@@ -202,14 +202,13 @@ class _Evaluator:
     def _name(self, name: str, local: Locals, *, absolute: bool) -> object:
         if not absolute and name in local:
             return local[name]
-        for full in self._environment.candidates(name, absolute=absolute):
-            if full in self._variables:
-                value = self._variables[full]
-                declared = self._environment.variables.get(full)
-                is_count = full in self._environment.counts
-                if value is None and declared is not None and (declared.is_record or is_count):
-                    raise MissingError(f"there is no `{name}` here")
-                return value
+        if name in self._variables:
+            value = self._variables[name]
+            declared = self._environment.variables.get(name)
+            is_count = name in self._environment.counts
+            if value is None and declared is not None and (declared.is_record or is_count):
+                raise MissingError(f"there is no `{name}` here")
+            return value
         if (constant := self._environment.constant(name)) is not None:
             return constant
         raise EvaluationError(f"unknown name `{name}`")
@@ -248,9 +247,8 @@ class _Evaluator:
         root, name = dotted(expr)
         if root is None or (root.name in local and not root.absolute):
             return None
-        for full in self._environment.candidates(name, absolute=root.absolute):
-            if full in self._variables:
-                return (self._variables[full],)
+        if name in self._variables:
+            return (self._variables[name],)
         constant = self._environment.constant(name)
         return (constant,) if constant is not None else None
 

@@ -13,16 +13,8 @@ from dataclasses import replace
 from string import Formatter
 from typing import Any
 
-from grammar.messages import habits
-from grammar.messages.diagnostics import (
-    Diagnostic,
-    Fix,
-    Severity,
-    Similar,
-    nearest,
-    only_nearest,
-    similar,
-)
+from grammar.messages.diagnostics import Diagnostic, Fix, Severity, Similar, nearest, similar
+from grammar.messages.plain_words import DOMAINS
 from grammar.messages.texts import counted, escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.policy import GROUP, ROW
@@ -96,10 +88,10 @@ _TEXTS = {
     P0109 not_iterable | `{1}` needs a list or a map, not {0!a}
     P0110 recursion | the definition is circular: {!p} | a `let`, `def`, `count` or policy \
         cannot use itself
-    P0111 unavailable | `{}` is not available in {}
+    P0111 unavailable | `{}` is not available in {} | {2}
     P0112 not_kept | the cache does not keep `{1}` of {0!a} | the cache keeps {2!s}
     P0114 wrong_count | `{}` takes {!n}, not {}
-    P0115 must_index | `{}` needs a key | write `{}["cpu"]`
+    P0115 must_index | `{0}` needs a key | write `{1}["cpu"]`
     P0116 branches_differ | one branch is {!a}, the other is {!a} | give both the same type, \
         or write `dyn(…)` around one of them
     P0118 broken_use | policy `{}` has errors | fix them first
@@ -110,6 +102,8 @@ _TEXTS = {
         each policy once, or put their clauses into one
     P0122 percentage_of_nothing | a limit cannot be a percentage | write a number of pods, or \
         a `share`, which has a percentage of its pods
+    P0124 sum_of_pods | a {} is about numbers of pods, and has no sum | write a `limit` with \
+        this sum, or no `sum`
     P0127 lacking_parameter | policy `{1}` needs a value for `{0}` | set it in the `use`, as \
         in `({0}: {2})`
     P0127 no_default | the parameter `{}` has no value | write a default behind `=`; only a \
@@ -117,10 +111,12 @@ _TEXTS = {
     P0128 wrong_parameter | `{}` must be {!a}, not {!a} | write {1!a}, such as `{3}`
     P0129 needs_type | `{}` needs an object whose type is known | declare the type, as in \
         `def f(x: Node): …`; for a key of a map write `["{}"]` | dyn
-    P0130 bound_of_nodes | the bound of `{}` is `{}` so many, or so much | write `{1}` and a \
-        number
-    P0130 sum_of_nodes | a limit of `{}` has no sum of pods | write `per node`, `per domain \
-        …` or `per cluster`, or a `sum … over {}`
+    P0130 bound_of_places | the bound of `{}` places is `{}` so many, or so much | write `{1}` and \
+        a number
+    P0130 sum_of_places | a limit of `{}` places has no sum of pods | write `per node`, `per zone` \
+        or `per cluster`, or a `sum … over {} node`
+    P0130 unfit_place | used and empty places are nodes, or places of nodes, and only nodes add an \
+        amount | write `used node`, or `used zone` without a sum
     P0130 not_mutual | a mutual limit {} | {1}
     P0131 not_kept_there | a mutual limit cannot read {}: it is not known of the pods that \
         are there | of its `pod`, it and the `for` of its policy can read {1!l}
@@ -133,11 +129,10 @@ _TEXTS = {
     P0134 bad_annotation | `{}` {} | write a key such as `example.com/gpu-index`
     P0135 bad_data | {} | {1}
     P0136 data_of_namespace | {} | {1}
-    P0139 state_of_spread | a spread compares numbers of pods that are placed, and not of {} \
-        ones | leave out `{}`
+    P0139 not_counted | a {} counts no {} pods | write `count NAME = {1} pods where …`, and read \
+        it in a rule
     P0139 many_counts | a strict bound reads at most {} counts | add them up in one `count`, \
         or make it `best effort`
-    P0141 bare_amount | `{}` is not a number: amounts with a unit are texts
     P0150 literal_differs | the {0} differ in type: here is {2!a}, before it {1!a} | give all \
         the same type, or write `dyn(…)` around those of another type | {2}
     P0151 bad_format | {} | %s takes any value; %d %f %e a number; %b %o a whole number; %x a \
@@ -235,13 +230,8 @@ def lacking(parts: Mapping[str, str], where: str, span: Span) -> Diagnostic:
 
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
-    close = only_nearest(word, allowed)
-    fix = Fix(span, close) if close else None
-    found = _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
-    row = habits.find(habits.CHOICES.get(part, ()), word)
-    if row is None or row.here not in allowed:
-        return found
-    return replace(found, hint=f"write `{row.here}`", remedy=Fix(span, row.here))
+    fix = similar(word, allowed, span).get("fix")
+    return _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
 
 
 def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
@@ -263,15 +253,6 @@ def two_gangs(other: str, span: Span, severity: Severity) -> Diagnostic:
     verb = "has" if severity == "error" else "can have"
     hint = "write a `when` for each, of which only one is true for a pod"
     return Diagnostic("P0342", severity, f"gang `{other}` {verb} the same pods", span, hint=hint)
-
-
-def no_length(written: str, span: Span, seconds: float | None = None) -> Diagnostic:
-    """A length of time that is not written as one; `seconds` if it is clear which is meant."""
-    message = f"`{written}` is not a length of time"
-    if seconds is None:
-        return _error("P0215", message, span, "write a number with `s`, `m` or `h`, such as `90s`")
-    meant = print_length(min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT))
-    return replace(_error("P0215", message, span, f"write `{meant}`"), remedy=Fix(span, meant))
 
 
 def bad_length(
@@ -329,7 +310,8 @@ def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span
     if not more and record.name.startswith((ROW, GROUP)):
         more = {"hint": f"it has {listed((f'`{each}`' for each in names), 'and')}"}
     elif not more:
-        more = {"hint": f"`placet schema {record}` lists its fields"}
+        label = f'; a label is read as `labels["{name}"]`' if "labels" in names else ""
+        more = {"hint": f"`placet schema {record}` lists its fields{label}"}
     return _error("P0102", f"{record} has no field `{name}`", span, label="unknown field", **more)
 
 
@@ -423,21 +405,11 @@ def reads_more(what: str, span: Span, *, cluster: bool) -> Diagnostic:
     return Diagnostic("P0316", "warning", message, span, "no policy of a namespace may", hint)
 
 
-def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
-    """A sum in a share or a spread, which are about numbers of pods."""
-    if keyword == "share":
-        message = "a share is a part of the pods, and has no sum"
-        return _error("P0124", message, span, "write a `limit` with this sum, or no `sum`")
-    message = "a skew is a number of pods, and has no sum"
-    return _error("P0125", message, span, "write a `limit … per domain` with this sum, or no `sum`")
-
-
 def unknown_cards(name: str, known: Iterable[str], span: Span) -> Diagnostic:
     """The name of a `cards` clause that the policy does not have."""
     names = [f'"{each}"' for each in known]
     hint = f"write {listed(f'`{n}`' for n in names)}" if names else "add a `cards` clause"
-    close = only_nearest(name, names)
-    fix = Fix(span, close) if close else None
+    fix = similar(name, names, span).get("fix")
     return _error("P0132", f"`{name}` is not a cards clause of this policy", span, hint, fix=fix)
 
 
@@ -449,20 +421,13 @@ def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
 
 
 def unknown_group(name: str, groups: Iterable[str], span: Span) -> Diagnostic:
-    """`per group NAME` of which the policy has no group."""
+    """A place of a name of which the policy has no group."""
     more = similar(name, tuple(groups), span)
     declared: Similar = {"hint": f"declare it with `group {name} by` and a value of the node"}
+    if meant := DOMAINS.get(name.lower()):
+        place = "node" if meant == "node.name" else meant
+        declared = {"hint": f"write `{place}`", "fix": Fix(span, place)}
     return _error("P0138", f"there is no group `{name}`", span, **(more or declared))
-
-
-def pending_nowhere(span: Span, better: str = "") -> Diagnostic:
-    """Pending pods by node, or in a limit."""
-    if better:
-        message = "pending pods are on no node, so they are counted for the whole cluster"
-        return _error("P0139", message, span, f"write `{better}`")
-    message = "pending pods are on no node, so no bound of a place counts them"
-    hint = "give them a name with `count NAME = pending pods where …`, and read it in a rule"
-    return _error("P0139", message, span, hint)
 
 
 def wanted_hint(wanted: Type, found: Type) -> str | None:

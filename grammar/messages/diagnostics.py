@@ -68,7 +68,7 @@ class Diagnostic:
     @property
     def is_of_parser(self) -> bool:
         """Whether the text could not be parsed, so that nothing was checked where it stands."""
-        return self.code.startswith("P00") or self.code in ("P0140", "P0141")
+        return self.code.startswith("P00") or self.code == "P0140"
 
     @property
     def kind(self) -> str:
@@ -87,25 +87,14 @@ def either(conditions: Iterable[str], *, denied: bool = False) -> str:
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is most similar to `name`, or None."""
+    return next(iter(nearest_two(name, candidates)), None)
+
+
+def nearest_two(name: str, candidates: Iterable[str]) -> list[str]:
+    """At most two candidates that are similar to `name`, the most similar one first."""
     pool = _alike(name, candidates)
-    folded = {c.lower(): c for c in reversed(pool)}
-    if name.lower() in folded:
-        return folded[name.lower()]
-    close = _close(name, pool)
-    return close[0] if close else None
-
-
-def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is similar to `name`, if there is exactly one."""
-    pool = _alike(name, candidates)
-    if name.lower() in (folded := [c.lower() for c in pool]):
-        return pool[folded.index(name.lower())] if folded.count(name.lower()) == 1 else None
-    close = _close(name, pool)
-    return close[0] if len(close) == 1 else None
-
-
-def _close(name: str, pool: list[str]) -> list[str]:
-    """At most two candidates that are similar, the most similar one first."""
+    if folded := [c for c in pool if c.lower() == name.lower()]:
+        return folded[:2]
     # In a short name, two letters in the wrong order are half of it.
     swapped = {
         name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)
@@ -226,11 +215,11 @@ class Similar(TypedDict, total=False):
 
 def similar(name: str, candidates: Iterable[str], span: Span) -> Similar:
     """A hint if a candidate is similar to the name, and a fix if only one is."""
-    names = tuple(candidates)
-    if (close := nearest(name, names)) is None:
+    close = nearest_two(name, candidates)
+    if not close:
         return {}
-    fix = Fix(span, close) if only_nearest(name, names) else None
-    return {"hint": f"{SIMILAR}: `{close}`", "fix": fix}
+    fix = Fix(span, close[0]) if len(close) == 1 else None
+    return {"hint": f"{SIMILAR}: `{close[0]}`", "fix": fix}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +255,6 @@ class Helper:
     built: Callable[[Diagnostic, Source, Leads], Diagnostic]
     # Who answers about an expression: the environment, the names, what is around it, and the types.
     expression: Callable[..., Any]
-    # The error of a part of a clause: the question, the error, and what it is about.
-    clause: Callable[..., Diagnostic]
     left: int = _MOST_CHARACTERS
 
     def affords(self, characters: int) -> bool:
@@ -303,8 +290,3 @@ def helped(by: Helper | None) -> Iterator[None]:
         yield
     finally:
         _HELPER.reset(token)
-
-
-def told(question: str, found: Diagnostic, *about: object) -> Diagnostic:
-    """The error of a part of a clause, with what to write if somebody looks for hints."""
-    return answered(found, OF_EXPRESSION, lambda asked: asked.clause(question, found, *about))

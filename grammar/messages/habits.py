@@ -77,7 +77,7 @@ OPERATORS = _table(
     """
 )
 
-# ---- units of amounts, which are texts here: the word, and the suffix that it is
+# ---- units of amounts: the word, and the suffix that it is
 
 UNITS: Mapping[str, str] = MappingProxyType(
     {suffix: suffix for suffix in "n u m k M G T P E Ki Mi Gi Ti Pi Ei h s d w ms us ns".split()}
@@ -229,12 +229,14 @@ ELSEWHERE = _reasons(
     env getenv os.getenv readfile file open ; a policy has parameters for this, as in `policy \
         name (zone: string) {`
     print println printf console.log debug trace ; leave it out: `message` says why a node is \
-        rejected, and `placet trace` shows each value
+        rejected, and `placet eval` shows the value of an expression
     tolerate tolerates toleratestaints toleratestaint cantolerate ; leave it out: kube-scheduler \
         compares the tolerations of the pod with the taints
     isstring isnumber isint isinteger isfloat isdouble isbool isboolean islist isarray ismap \
         isobject isdict isduration istimestamp isinstance typeof ; leave it out: each value has \
         one type, which is known before a policy is in force
+    url isurl getscheme gethost gethostname getport getescapedpath getquery ; compare the text, as \
+        in `x.startsWith("https://")`: no field that a policy reads is a URL
     sleep wait retry after ; a policy never waits; kube-scheduler tries the pod again when the \
         cluster changes
     """
@@ -294,6 +296,7 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("tags metadataLabels nodeLabels", "cloud providers", "{0}.labels"),
             _row("features properties attributes meta", "Slurm, Nomad", "{0}.labels"),
             _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
+            _row("uptime", "other", "{0}.age"),
         ),
         "Pod": (
             _row("podName", "Kubernetes YAML", "{0}.name"),
@@ -361,7 +364,7 @@ CLAUSES = _table(
     use ; programming languages ; include extends inherit inherits uses
     let ; JavaScript, Go ; var const set define variable local variables
     def ; programming languages ; func function fn fun macro
-    failure ; ValidatingAdmissionPolicy ; failurePolicy onError errors
+    missing ; ValidatingAdmissionPolicy ; failurePolicy failure onError errors
     description ; YAML ; desc summary about doc comment
     mode ; Gatekeeper, Kyverno ; enforcement enforcementAction validationActions \
         validationFailureAction failureAction action dryRun
@@ -383,7 +386,7 @@ PARTS = _table(
     value ; YAML ; expr expression score points rank formula by return returns prefer prefers
     when ; programming languages ; if
     over ; Kubernetes YAML ; topologyKey topology key across domain spread_over per
-    per domain ; the spread of this language ; over
+    per ; the spread of this language ; over
     skew at most ; Kubernetes YAML ; maxSkew max_skew
     min domains ; Kubernetes YAML ; minDomains min_domains
     at most ; Nomad, YARN ; max maximum atMost at_most max_count upTo limit upto most
@@ -409,50 +412,6 @@ PARTS = _table(
     rounding up ; programming languages ; roundUp round_up ceil ceiling
     rounding down ; programming languages ; roundDown round_down floor
     """
-)
-
-# Words for the weight of a score, which is a number.
-WEIGHTS: Mapping[str, int] = MappingProxyType(
-    {"low": 10, "weak": 10, "medium": 50, "normal": 50, "default": 50, "high": 100, "strong": 100}
-)
-
-# Words for a score, which is a number from 0 to 100.
-POINTS: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys("high highest best good yes max full preferred prefer".split(), "100")
-    | dict.fromkeys("medium normal ok average half".split(), "50")
-    | dict.fromkeys("low lowest worst bad no min none zero avoid".split(), "0")
-)
-
-# ---- words where the language has few: of `mode`, `failure` and `missing`
-
-CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
-    {
-        "mode": (
-            _row(
-                "dryrun dryRun dry warn Audit Warn log report test monitor", "Gatekeeper", "audit"
-            ),
-            _row("Enforce deny Deny enforcing on active enabled strict", "Gatekeeper", "enforce"),
-        ),
-        "result": (
-            _row("fail fails deny denied rejected reject", "test frameworks", "reject"),
-            _row("passes allow allowed accept ok success", "test frameworks", "pass"),
-            _row("hold holds wait waits waiting", "test frameworks", "held"),
-            _row("bind binds", "test frameworks", "bound"),
-        ),
-        "failure rule": (
-            _row("Ignore skip pass open allow", "ValidatingAdmissionPolicy", "ignore"),
-            _row("Fail reject closed deny error", "ValidatingAdmissionPolicy", "fail"),
-        ),
-        "rule for missing values": (
-            _row("ignore true allow skip ok accept yes Pass", "programming languages", "pass"),
-            _row("reject false deny error no Fail", "programming languages", "fail"),
-        ),
-        "set of nodes": (
-            _row("any every", "programming languages", "all"),
-            _row("schedulable feasible ready", "Kubernetes", "eligible"),
-            _row("matching chosen", "Kubernetes", "selected"),
-        ),
-    }
 )
 
 

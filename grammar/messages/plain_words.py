@@ -32,10 +32,6 @@ DOMAINS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-FRACTIONS: Mapping[str, str] = MappingProxyType(
-    {"half": "50%", "a half": "50%", "third": "33%", "a third": "33%", "quarter": "25%"}
-    | {"a quarter": "25%", "two thirds": "67%", "three quarters": "75%"}
-)
 _ARCH, _OS = 'node.labels["kubernetes.io/arch"]', 'node.labels["kubernetes.io/os"]'
 _CAPACITY = 'node.labels["karpenter.sh/capacity-type"]'
 # Words for nodes, and the condition that they are.

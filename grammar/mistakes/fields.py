@@ -6,7 +6,6 @@ spelling. The table of habits and the schema know what is meant.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ from grammar.messages.plain_words import amount_in_words, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, STRING, TIMESTAMP, Type, list_of
-from grammar.tree.walk import rewritten, walk
+from grammar.tree.walk import rewritten
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 _TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
@@ -33,7 +32,6 @@ _CONDITIONS = {
     for name in "MemoryPressure DiskPressure PIDPressure NetworkUnavailable".split()
 }
 _COUNTING = frozenset({"count", "number", "num", "of", "total", "amount", "how", "many", "size"})
-_LENGTH = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 # Records are searched this deep for a field.
 _DEEPEST = 4
 
@@ -62,20 +60,14 @@ _PARTS_OF_TIME = {
 _OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
 
 
+@dataclass(eq=False, slots=True)
 class FieldRemedies:
     """Remedies for the fields of one expression. The expressions around stand outermost first."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        names: Mapping[str, Type],
-        around: Sequence[ast.Expr],
-        kind: Callable[[ast.Expr], Type],
-    ) -> None:
-        self._environment = environment
-        self._locals = names
-        self._around = around
-        self._kind = kind
+    _environment: Environment
+    _locals: Mapping[str, Type]
+    _around: Sequence[ast.Expr]
+    _kind: Callable[[ast.Expr], Type]
 
     @property
     def _parent(self) -> ast.Expr | None:
@@ -148,11 +140,7 @@ class FieldRemedies:
                 # Of the owners of a pod, the controller is meant.
                 return Remedy(parent.span, made)
             return Remedy(expr.span, made)
-        return (
-            self._worded(expr, record, operand)
-            or self._by_value(expr, record, operand)
-            or self._elsewhere(expr, record, operand)
-        )
+        return self._worded(expr, record, operand) or self._elsewhere(expr, record, operand)
 
     def _elsewhere(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
         """A field that another part of the same object has."""
@@ -177,11 +165,6 @@ class FieldRemedies:
                 if not place.items:
                     return Remedy(expr.span, print_expression(found))
                 items, path = selected(root, place.path[: place.items]), place.path[place.items :]
-                beside = getattr(parent, "right", None)
-                if place.is_list and isinstance(beside, ast.Literal):
-                    # A list is compared with a text: a label is meant.
-                    label = f"{operand}.labels[{print_string(expr.name)}]"
-                    return Remedy(expr.span, label, f"write `{label}`, if it is a label")
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
 
@@ -200,9 +183,6 @@ class FieldRemedies:
         state = plain_words.STATES.get("".join(words[words[0] == "is" :]))
         if record == "Node" and state is not None:
             return Remedy(expr.span, state.replace("node.", f"{operand}."))
-        is_state = record == "Node" and words[-1] in ("state", "status", "condition", "health")
-        if is_state and (asked := self._state(expr, operand)) is not None:
-            return asked
         beside = getattr(self._parent, "right", None)
         is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
         known = plain_words.WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
@@ -211,8 +191,6 @@ class FieldRemedies:
         if record == "Node" and (condition := _CONDITIONS.get(_folded(expr.name))) is not None:
             said = f'c.type == "{condition}" && c.status == "True"'
             return Remedy(expr.span, f"{operand}.status.conditions.exists(c, {said})")
-        if record == "Node" and words[0] in ("role", "roles"):
-            return self._role(expr, operand)
         nouns = [w for w in words if w not in _COUNTING]
         if len(nouns) == 1 and len(nouns) < len(words):
             noun = f"{nouns[0].removesuffix('s')}s"
@@ -224,41 +202,6 @@ class FieldRemedies:
                     made = read if place.kind.name == "int" else f"size({read})"
                     return Remedy(expr.span, made)
         return None
-
-    def _state(self, expr: ast.Expr, operand: str) -> Remedy | None:
-        """`node.state != "cordoned"` and `node.status == "Ready"`: a word for a state."""
-        whole = self._condition()
-        if not isinstance(whole, ast.Binary) or whole.op not in ("==", "!="):
-            return None
-        beside = whole.right if whole.left is expr else whole.left
-        state = plain_words.STATES.get(str(getattr(beside, "value", "")).lower())
-        if state is None:
-            return None
-        made = state.replace("node.", f"{operand}.")
-        negated = made.removeprefix("!") if made.startswith("!") else f"!{made}"
-        return Remedy(whole.span, made if whole.op == "==" else negated)
-
-    def _role(self, expr: ast.Select, operand: str) -> Remedy | None:
-        """`node.role == "control-plane"` and `node.roles.contains("worker")`: a label."""
-        whole = self._condition()
-        values = [e.value for e in walk(whole) if isinstance(e, ast.Literal)]
-        if whole is expr or len(values) != 1 or not isinstance(values[0], str):
-            return None
-        label = print_string(f"node-role.kubernetes.io/{values[0]}")
-        negation = "!" if isinstance(whole, ast.Binary) and whole.op == "!=" else ""
-        return Remedy(whole.span, f"{negation}has({operand}.labels[{label}])")
-
-    def _longer(self, record: str, name: str) -> str | None:
-        """The one field of the record or its parts that begins with a name: `qos` of `qosClass`."""
-        found, queue = list[str](), [("", record)]
-        while queue:
-            path, kind = queue.pop(0)
-            for field, known in (self._fields(Type(kind)) or {}).items():
-                if field.startswith(name) and field[len(name) : len(name) + 1].isupper():
-                    found.append(f"{path}{field}")
-                if known.type.is_record and not known.native and path.count(".") < _DEEPEST - 2:
-                    queue.append((f"{path}{field}.", known.type.name))
-        return found[0] if len(found) == 1 else None
 
     def _object_of(self, expr: ast.Select) -> str | None:
         """`pod.namespace.labels`: the object of this name, or the field that has it in its name."""
@@ -286,32 +229,6 @@ class FieldRemedies:
         listed = parent.right.elements if isinstance(parent.right, ast.ListLiteral) else ()
         values = [getattr(e, "value", None) for e in listed or (parent.left, parent.right)]
         return any(v in KINDS for v in values)
-
-    def _by_value(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
-        """`node.partition == "debug"`: a label."""
-        parent, schema = self._parent, self._schema
-        beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
-        if isinstance(parent, ast.Binary) and parent.op in RELATIONS and parent.right is expr:
-            beside = parent.left
-        if isinstance(parent, ast.Binary) and parent.op == "in" and parent.left is expr:
-            elements = getattr(parent.right, "elements", ())
-            beside = elements[0] if elements else None
-        text = beside.value if isinstance(beside, ast.Literal) else ""
-        is_same = isinstance(beside, ast.Select) and beside.name == expr.name
-        is_read_text = beside is not None and (is_same or self._kind(beside) == STRING)
-        if not isinstance(text, str) or not is_read_text:
-            return None
-        fields = schema.records[record].fields if schema is not None else {}
-        is_known = nearest(expr.name, fields) is not None or self._places(record, expr.name)
-        if record not in ("Node", "Pod", "Peer") or is_known:
-            return None
-        if _LENGTH.fullmatch(text) is not None and "age" in fields:
-            # The one length of time that is known of it.
-            return Remedy(expr.span, f"{operand}.age")
-        if (longer := self._longer(record, expr.name)) is not None:
-            return Remedy(expr.span, f"{operand}.{longer}")
-        label = f"{operand}.labels[{print_string(expr.name)}]"
-        return Remedy(expr.span, label, f"write `{label}`, if it is a label")
 
     def _roots(self, expr: ast.Expr) -> Iterator[tuple[ast.Expr, str]]:
         """The objects that an expression goes into, from the inside out, with their records."""
@@ -455,12 +372,6 @@ class FieldRemedies:
                 return Remedy(whole.span, f'{operand} {whole.op} "{number}{unit}"')
         if kind == TIMESTAMP and (part := _PARTS_OF_TIME.get(_folded(expr.name))) is not None:
             return Remedy(expr.span, f"{operand}.{part}()")
-        is_called = any(
-            len(overload.params) == 1 and overload.params[0].name == kind.name
-            for overload in self._environment.overloads(expr.name, member=True)
-        )
-        if is_called:
-            return Remedy(expr.span, f"{operand}.{expr.name}()")
         if (row := habits.call(expr.name, kind.name, 1)) is not None:
             return Remedy(expr.span, row.here.replace("{0}", operand))
         schema = self._schema
@@ -514,14 +425,6 @@ class FieldRemedies:
                 negation, other = "!", replace(other, op="==")
             said = f"{said} && {print_expression(other)}"
         return Remedy(whole.span, f"{negation}{print_expression(items)}.exists({name}, {said})")
-
-    def indexed(self, expr: ast.Select) -> Remedy:
-        """A computed field without its key: `node.usage.cpu`, or `node.usage` alone."""
-        operand = print_expression(expr)
-        if isinstance(self._parent, ast.Select):
-            name = self._parent.name
-            return Remedy(self._parent.span, f"{operand}[{print_string(name)}]", certain=True)
-        return Remedy(expr.span, f'{operand}["cpu"]')
 
 
 def bare(expr: ast.Expr) -> str | None:

@@ -9,20 +9,14 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from grammar.clauses import CLAUSE_WORDS
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.parser import ITEMS as ITEMS_OF_POLICY
 from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
 
-# Words that begin an item of a policy.
-ITEMS = frozenset(
-    (
-        *CLAUSE_WORDS,
-        *"use description weight mode failure portable repair let def group for".split(),
-        *"policy cluster test".split(),
-    )
-)
+# Words that begin an item of a policy, or a policy.
+ITEMS = ITEMS_OF_POLICY.union(("policy", "cluster", "test"))
 PARTS = frozenset(
     "require message detail missing value range strict best at exactly on over skew per protect "
     "allow keep when of rounding mutual pods nodes min take index pick write within wait".split()

@@ -2,35 +2,26 @@
 
 The checker asks as it does for fields (`grammar.mistakes.fields`). A name may be a word
 of another language, a field without its object, or a text without quotes.
-
-The policy checker asks when it has found a part of a clause that cannot have what stands there.
-What is meant by a name is often one of another: a counted pod, the pods on a node, or the node as a
-domain.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
 
-from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages import habits
-from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, Remedy, nearest
+from grammar.messages.diagnostics import Remedy, nearest
 from grammar.messages.plain_words import amount_in_words, is_series, words_of
 from grammar.mistakes.fields import PARTS, FieldRemedies, bare, is_read, replaced
 from grammar.tree import ast
-from grammar.tree.policy import COUNT, COUNT_OF_NODES, GROUP
+from grammar.tree.policy import DATA
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, QUANTITY, STRING, list_of
-from grammar.tree.walk import rewritten, walk
+from grammar.tree.walk import walk
 
 # Names on the way to an object elsewhere.
 _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
 
 # Names of what holds the definitions and parameters of a policy elsewhere.
-_PARAMETERS = frozenset({"int", "double", "bool", "string"})
 _HOLDERS = frozenset(
     {"variables", "params", "vars", "var", "config", "settings", "env", "locals", "local", "Values"}
 )
@@ -47,20 +38,22 @@ _ELSEWHERE = {
 _PARTS_OF_TIME = {
     **dict.fromkeys(("hour", "hours", "current_hour", "currenthour"), "getHours"),
     **dict.fromkeys(("minute", "minutes"), "getMinutes"),
-    **dict.fromkeys(("dayofweek", "day_of_week", "today", "day"), "getDayOfWeek"),
+    **dict.fromkeys(("dayofweek", "day_of_week", "day"), "getDayOfWeek"),
 }
 # Names for what a policy counts, or asks of others.
 _COUNTED = (
     "`node.pods` are the pods on the node; those of other places are counted by a limit, as in"
-    ' `limit "x" { pods where peer.labels["app"] == "db" per domain node.zone at most 0 strict }`'
+    ' `limit "x" { pods where peer.labels["app"] == "db" per zone at most 0 strict }`'
 )
 _GROUPED = (
     "a clause is about one node, `node`; those of a zone are a group, as in"
-    " `group zone by node.zone` and `require zone.ready >= 3`"
+    " `require zone.ready >= 3`"
 )
+_NUMBERS = "zero one two three four five six seven eight nine ten".split()
 _OTHERS = {
     **dict.fromkeys(("pods", "replicas", "cluster"), _COUNTED),
     "nodes": _GROUPED,
+    "domain": "give the place a name, as in `group rack by …`, and read `rack.value`",
     **dict.fromkeys(
         ("http", "https", "requests", "urllib", "kubectl", "api", "client", "redis", "db"),
         habits.NO_REQUESTS,
@@ -78,6 +71,10 @@ class NameRemedies(FieldRemedies):
 
     def name(self, expr: ast.Ident) -> Remedy | None:
         """An unknown name: a word of another language, a field without its object, or a text."""
+        if f"{DATA}{expr.name}" in self._environment.tables:
+            return Remedy(expr.span, f"{DATA}{expr.name}")
+        if expr.name in self._environment.cards:
+            return Remedy(expr.span, f'node.cards["{expr.name}"]')
         parent = self._parent
         below = parent.name if isinstance(parent, ast.Select) else ""
         if (why := _ELSEWHERE.get(expr.name) or _ELSEWHERE.get(below)) is not None:
@@ -95,6 +92,8 @@ class NameRemedies(FieldRemedies):
                 return Remedy(parent.span, f'"{number}{unit}"')
         if expr.name in ("zone", "region", "rack") and below in ("nodes", "ready", "pods", "size"):
             return Remedy(expr.span, "", _GROUPED, whole=False)
+        if expr.name in _NUMBERS:
+            return Remedy(expr.span, f"{_NUMBERS.index(expr.name)}")
         if (said := self._of_time(expr) or _of_others(expr)) is not None:
             return said
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
@@ -111,8 +110,6 @@ class NameRemedies(FieldRemedies):
         if expr.name == "_" and isinstance(self._parent, ast.Index):
             # Of Rego: some item, or with `!=` no item.
             return self._each(self._parent, self._parent.operand, ())
-        if isinstance(parent, ast.Conditional) and (points := habits.POINTS.get(expr.name.lower())):
-            return Remedy(expr.span, points)
         # `zone == "a"` is about the field; `effect == NoSchedule` compares with a text.
         beside = getattr(self._parent, "right", None)
         alone = self._field_alone(expr)
@@ -123,13 +120,9 @@ class NameRemedies(FieldRemedies):
         return alone or self._in_words(expr)
 
     def _of_time(self, expr: ast.Ident) -> Remedy | None:
-        """`hour >= 9` and `today in ["Mon", "Tue"]`, which are read of the time."""
+        """`hour >= 9`, which is read of the time."""
         part = _PARTS_OF_TIME.get(expr.name.lower())
-        beside = getattr(self._parent, "right", None)
-        texts = [getattr(e, "value", None) for e in getattr(beside, "elements", (beside,))]
         if part is None or not isinstance(self._parent, ast.Binary):
-            return None
-        if expr.name.lower() == "today" and not all(isinstance(t, str) for t in texts):
             return None
         return Remedy(expr.span, f"now.{part}()")
 
@@ -158,19 +151,7 @@ class NameRemedies(FieldRemedies):
         if isinstance(holder, ast.Ident) and holder.name == "variables":
             hint = f"write `{expr.name}`, and define it with `let {expr.name} = …`"
             return Remedy(expr.span, expr.name, hint, whole=False)
-        around = self._around[-3] if len(self._around) > 2 else None
-        kind = STRING
-        if isinstance(around, ast.Binary):
-            kind = self._kind(around.right if around.left is expr else around.left)
-        if isinstance(around, ast.Comprehension) or (
-            isinstance(around, ast.Binary) and around.op == "in" and around.right is expr
-        ):
-            declared = f'({expr.name}: list(string) = ["…"])'
-            hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"
-            return Remedy(expr.span, expr.name, hint, whole=False)
-        default = {"int": "1", "double": "1.0", "bool": "true"}.get(kind.name, '"…"')
-        declared = f"({expr.name}: {kind if kind.name in _PARAMETERS else STRING} = {default})"
-        hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"
+        hint = f"write `{expr.name}`, and declare this parameter behind the name of the policy"
         return Remedy(expr.span, expr.name, hint, whole=False)
 
     def _nothing(self, expr: ast.Ident) -> Remedy:
@@ -269,109 +250,3 @@ class NameRemedies(FieldRemedies):
         if isinstance(expr, ast.Ident) or text is None or root is None or self._known(root.name):
             return None
         return Remedy(expr.span, print_string(text))
-
-
-_OF_NAME: Mapping[str, str] = {
-    "node": "a filter, a score, `on nodes where`, `over` and `per domain` read the node",
-    "pod": "the domain and the nodes are told by the node alone, as in `node.zone`",
-    "peer": "`pods where` reads it; the pods on a node are `node.pods`",
-    "victim": "only `protect victim where` reads it",
-    "victims": "only `allow` and `keep` of a preempt read it",
-    "now": "a filter, a score or the `when` of a clause reads the time",
-    "domain": "only the bound of a limit per domain, and a skew, read it",
-    "namespaceObject": "it is the namespace of the pod, and nothing here reads the pod",
-    COUNT: "a filter, a score, the `when` of what counts pods, and a bound read a count",
-    COUNT_OF_NODES: "a filter, a score and a bound `per node` read it; others a count per cluster",
-    GROUP: "a filter, a score and a bound `per node` or `per group` read a group",
-}
-# The conditions on a node, in which pods on it can be looked for.
-_ON_NODES = ("`require`", "`when`", "`value`")
-
-
-def in_place(found: Diagnostic, name: str, where: str, expr: ast.Expr) -> Diagnostic:
-    """The error for a name that a place does not read, with what to write."""
-    if name == "peer" and where in _ON_NODES:
-        return _with(found, expr, f"node.pods.exists(peer, {print_expression(expr)})")
-    if name == "pod" and where.startswith("`pods where`"):
-        return _with(found, expr, print_expression(_renamed(expr, "pod", "peer")))
-    if name == "pod" and where.endswith("only the peer"):
-        return replace(found, hint="write `peer` instead of `pod`")
-    if name == "node" and where.startswith("`pods where`"):
-        hint = (
-            "it counts pods wherever they are; a share counts those `on nodes where …`, and"
-            " `per domain node.zone` those of one zone"
-        )
-        return replace(found, hint=hint)
-    if name == "node" and where.startswith("`for`"):
-        return replace(found, hint="it selects pods; write the condition on nodes into a `filter`")
-    if name == "node" and where.startswith("the `when`"):
-        hint = "write the condition on nodes into a `filter`, whose `when` reads the node"
-        return replace(found, hint=hint)
-    if name in (GROUP, COUNT_OF_NODES) and where.startswith("the `when` of a score"):
-        return replace(found, hint="write it into the `value`, as in `value … ? 100 : 0`")
-    if name in (GROUP, COUNT, COUNT_OF_NODES) and where.startswith("the `when` of a preempt"):
-        return replace(found, hint="write it into `protect` or `allow`")
-    return replace(found, hint=_OF_NAME.get(name))
-
-
-def _renamed(expr: ast.Expr, name: str, other: str) -> ast.Expr:
-    return rewritten(
-        expr, lambda e: replace(e, name=other) if isinstance(e, ast.Ident) and e.name == name else e
-    )
-
-
-def _with(found: Diagnostic, expr: ast.Expr, made: str) -> Diagnostic:
-    if any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(expr)):
-        return found
-    return replace(found, hint=f"write `{made}`", remedy=Fix(expr.span, made))
-
-
-def weight_in_words(wrong: Diagnostic, name: str) -> Diagnostic:
-    """The error for a word in place of the number of a weight, which is no parameter either."""
-    if wrong.hint is not None and wrong.hint.startswith(SIMILAR):
-        return wrong
-    number = habits.WEIGHTS.get(name.lower())
-    remedy = None if number is None else Fix(wrong.span, str(number))
-    hint = f"write `{number or 10}`: a weight is a number beside those of other scores"
-    return replace(wrong, hint=hint, remedy=remedy)
-
-
-def number_in_quotes(found: Diagnostic, expr: ast.Expr) -> Diagnostic:
-    """`at most "40%"`, where a number must stand."""
-    text = expr.value if isinstance(expr, ast.Literal) else None
-    if not isinstance(text, str) or not re.fullmatch(r"\d+(?:\.\d+)?%?", text):
-        return found
-    return Remedy(expr.span, text, f"write `{text}`, without the quotes").on(found)
-
-
-def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagnostic:
-    """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
-    if value.type != STRING or isinstance(value, ast.Literal):
-        return found
-    shown = print_as_written(value, schema)
-    match value:
-        case ast.Conditional(test, ast.Literal(str() as one), ast.Literal(str() as other)):
-            points = habits.POINTS.get(one.lower(), "100"), habits.POINTS.get(other.lower(), "0")
-            said = f"{print_as_written(test, schema)} ? {points[0]} : {points[1]}"
-            return Remedy(value.span, said).on(found)
-        case _ if shown in ("node.zone", "node.region", "node.name", "pod.namespace", "pod.name"):
-            hint = f'compare it, as in `{shown} == "a"`'
-            return Remedy(value.span, "", hint, whole=False).on(found)
-        case _:
-            pass
-    made = f"double({shown})"
-    hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
-    return Remedy(value.span, f"{made} range minmax", hint).on(found)
-
-
-_QUESTIONS: Mapping[str, Callable[..., Diagnostic]] = {
-    "a name in another place": in_place,
-    "a number in quotes": number_in_quotes,
-    "a score of a text": number_of_text,
-    "a weight in words": weight_in_words,
-}
-
-
-def of_clause(question: str, found: Diagnostic, *about: Any) -> Diagnostic:
-    """The error of a part of a clause, with what to write."""
-    return _QUESTIONS[question](found, *about)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from grammar.messages import plain_words
 from grammar.mistakes.misplaced import WORDS
-from grammar.mistakes.rewrites import LABEL, denied, label_or_empty, printed, scope_of
+from grammar.mistakes.rewrites import LABEL, denied, domain_of, label_or_empty, place_of, printed
 from grammar.syntax.parser import Lexemes, parse_expression
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source
@@ -242,16 +242,14 @@ _KINDS: Mapping[str, Callable[[Lexemes, int], Iterator[tuple[int, str]]]] = {
 
 
 def _domain(key: str) -> str | None:
-    """A place, or the label of a node with this key."""
+    """A place, or the label of a node with this key; None for a word that is neither."""
     key = key.strip('"')
-    is_label = re.search(r"[./]", key) is not None and not key.startswith("node.")
-    own = key if key.startswith("node.") else None
-    return plain_words.DOMAINS.get(key, f"node.labels[{print_string(key)}]" if is_label else own)
+    return domain_of(key) if key in plain_words.DOMAINS or re.search(r"[./]", key) else None
 
 
 def _per(key: str) -> str | None:
     domain = _domain(key)
-    return domain and f"per {scope_of(domain)}"
+    return domain and f"per {place_of(domain)}"
 
 
 _FORMS: Mapping[str, Callable[[str], str | None]] = {
@@ -278,7 +276,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "not": _negated,
     "among": lambda said: f"in [{said}]" if '", ' in said else f"== {said}",
     "less": lambda said: str(int(said) - 1),
-    "over": lambda said: said.replace("per node", "node.name").replace("per domain ", ""),
+    "over": lambda said: said.removeprefix("per "),
     "kind": lambda said: plain_words.WORDS_OF_NODES[said.lower()],
     "bare": lambda said: said.strip("\"'"),
     "domain": _domain,

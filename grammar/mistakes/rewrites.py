@@ -15,13 +15,11 @@ from importlib.resources import files
 from itertools import pairwise
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
-from grammar.messages import catalogue, habits, plain_words
+from grammar.messages import habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import filled, template_of
 from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, WORDS, Misplaced, with_edit
-from grammar.syntax.parser import Lexemes
-from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
-from grammar.tree.printer import print_length, print_string
+from grammar.tree.printer import print_string
 from grammar.tree.source import Span
 
 
@@ -42,9 +40,6 @@ class Rewrite:
     needs: str = ""
     only: str = ""
     certain: bool = False
-    amount: bool = False
-    # The message about what a gang has not.
-    lacks: str = ""
     # Whether the hint is an edit.
     edits: bool = True
 
@@ -111,16 +106,19 @@ def _like(pattern: str) -> str | None:
     return f'.{method}("{found[2]}")'
 
 
-def _domain(key: str) -> str:
+def domain_of(key: str) -> str:
     """A place, or the label of a node with this key."""
     key = key.strip("\"'")
     label = key if re.match(r"node\.", key) else f"node.labels[{print_string(key)}]"
     return plain_words.DOMAINS.get(key.lower(), label)
 
 
-def scope_of(domain: str) -> str:
+_NAMED = {"node.name": "node", "node.zone": "zone", "node.region": "region"}
+
+
+def place_of(domain: str) -> str:
     """What stands behind `per` for a domain."""
-    return "node" if domain == "node.name" else f"domain {domain}"
+    return _NAMED.get(domain, domain)
 
 
 def _macro(word: str) -> str | None:
@@ -189,8 +187,8 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "text": print_string,
     "bare": lambda text: text.strip("\"'"),
     "digits": lambda text: text.strip("\"'") if text.strip("\"'").isdigit() else None,
-    "domain": _domain,
-    "per": lambda key: scope_of(_domain(key)),
+    "domain": domain_of,
+    "per": lambda key: place_of(domain_of(key)),
     "last": lambda text: (re.findall(r"[A-Za-z]\w*", text) or ["group"])[-1],
     "plain": lambda text: re.sub(r"\W+", "_", text.strip("\"'")),
     "dashed": lambda text: "-".join(text.split()),
@@ -213,7 +211,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "denied_rule": lambda said: denied(said) if _FORMS["of_rule"](said) else None,
     "of_rule": lambda said: _of_owner(said) if re.search(r"\bnode\.", said) else None,
     "of_pods": _of_owner,
-    "place": lambda read: scope_of(_domain(read)) if re.match(r"node(\.|\Z)", read) else None,
+    "place": lambda read: place_of(domain_of(read)) if re.match(r"node(\.|\Z)", read) else None,
     "part": lambda text: text[1:-1] if text[1:-1] in PARTS else None,
     "without": lambda text: _needless(text.partition("(")[0]) if text.endswith(")") else None,
     "needless": habits.NEEDLESS.get,
@@ -226,9 +224,6 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
 }
 
 
-_CLAUSE_NAMES = re.compile(rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+("[^"\n]+")')
-
-
 class WrittenPart(str):
     """A part of a text, which `{a:form}` changes."""
 
@@ -239,34 +234,6 @@ class WrittenPart(str):
         if made is None:
             raise ValueError(form)
         return made
-
-
-# ---- lengths of time
-
-_LENGTHS = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-_UNITS = {
-    **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("ms", "milliseconds"), 0.001),
-}
-
-
-def seconds_of(lexemes: Lexemes, at: int) -> tuple[int, float | None]:
-    """The last lexeme of a length of time, and its seconds if it is clear how many."""
-    last = at
-    if lexemes[at].text == "duration" and lexemes[at + 1].text == "(":
-        last = lexemes.partner.get(at + 1, at + 1)
-        text = lexemes.slice(at + 2, last - 1)
-    else:
-        is_unit = lexemes[at + 1].text in _UNITS or lexemes.touches(at + 1)
-        if lexemes[at].kind == "number" and lexemes[at + 1].kind == "word" and is_unit:
-            last = at + 1
-        text = lexemes.slice(at, last)
-    parts, rest = _LENGTHS.findall(text), _LENGTHS.sub("", text).strip("\"' ")
-    if not parts or rest or any(unit not in _UNITS for _, unit in parts):
-        return last, None
-    return last, sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 _NUMBER = re.compile(r"[\"']?(-?\d+(?:\.\d+)?)(?::\d+)?([A-Za-z]*)[\"']?")
@@ -357,7 +324,7 @@ class _Found:
                 self.literal.add(position)
                 return position + 1
             return position if token.optional else None
-        if token.kind in ("", "amount", "length", "rest"):
+        if token.kind in ("", "amount", "rest"):
             behind = self._made(token, position)
             if behind is not None or token.kind:
                 return behind
@@ -373,12 +340,6 @@ class _Found:
                 made = f"{first.text}%"
             case "amount" if first.kind == "number":
                 made, behind = first.text, position + 1
-            case "length":
-                last, seconds = seconds_of(lexemes, position)
-                if seconds is None:
-                    return None
-                made = print_length(min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT))
-                behind = last + 1
             case "rest":
                 behind = lexemes.partner.get(lexemes.opener(position) or -1, position)
                 made = lexemes.slice(position, behind - 1)
@@ -450,7 +411,7 @@ class _Found:
         if token.kind == "":
             first = lexemes.operand_before(position)
             last = lexemes[position - 1]
-            is_place = first is not None and lexemes[first - 1].text in ("per", "domain", "over")
+            is_place = first is not None and lexemes[first - 1].text in ("per", "over")
             if is_place or (last.text in WORDS and lexemes[position - 2].text != "."):
                 return None
         elif token.kind == "inside":
@@ -482,9 +443,6 @@ class _Found:
     def told(self, row: Rewrite) -> Diagnostic:
         """The error with what is to be written; ValueError where a part has no such form."""
         lexemes, place = self.lexemes, self.place
-        if "{clause}" in row.instead:
-            names = _CLAUSE_NAMES.search(place.source.text)
-            self.parts["clause"] = WrittenPart(names[1] if names is not None else '""')
         if not _is_range(self.parts.get("low", ""), self.parts.get("high", "")):
             raise ValueError("high")
         made = row.instead.format_map(self.parts)
@@ -500,11 +458,9 @@ class _Found:
         end = begin
         while begin in self.literal and end + 1 in self.literal and lexemes[end + 1].kind == "word":
             end += 1
+        if first <= last < begin:
+            begin, end = first, last
         found = place.unexpected(begin, end)
-        if row.amount:
-            found = catalogue.bare_amount(lexemes.slice(first, last), span)
-        if row.lacks:
-            found = catalogue.unfit_for_gang(row.lacks, found.span, "")
         known: dict[str, str] = {**self.parts, "made": WrittenPart(made)}
         hint = row.hint.format_map(known) if row.hint else None
         if not row.edits:
@@ -593,26 +549,8 @@ def _of_part(row: habits.Habit) -> Iterator[Rewrite]:
     yield R(f"< {words} >", here, needs=terminal)
 
 
-def _of_results() -> Iterator[Rewrite]:
-    """The rows of what a test expects."""
-    for row in habits.CHOICES["result"]:
-        words = "|".join(row.words)
-        yield R(f"< ^{words} > {{s:string}} by", row.here, needs="REJECT")
-        if row.here in ("pass", "bound"):
-            yield R(f"< ^{words} > {{s:string}}", row.here, needs="REJECT")
-        else:
-            hint = "write `{made}`, with the name of the clause"
-            made = f"{row.here} {{s}} by {{clause}}"
-            yield R(f"< ^{words} {{s:string}} >", made, hint, needs="REJECT")
-
-
 # The rows that the table of habits makes.
 _MADE: Mapping[str, Callable[[], Iterable[Rewrite]]] = {
-    "@fractions": lambda: (
-        R(f"most|least|exactly < (one|a) {said} >", part)
-        for said, part in plain_words.FRACTIONS.items()
-        if " " not in said
-    ),
     "@bounds": lambda: (
         R(f"< ^{'|'.join(row.words)} (:|=) {{n:amount}} >", f"{row.here} {{n}}", needs="EXACTLY")
         for row in habits.PARTS
@@ -621,7 +559,6 @@ _MADE: Mapping[str, Callable[[], Iterable[Rewrite]]] = {
     "@operators": lambda: (
         _operator(word, row.here) for row in habits.OPERATORS for word in row.words
     ),
-    "@results": _of_results,
     "@parts": lambda: (row for each in habits.PARTS for row in _of_part(each)),
     "@clauses": lambda: (row for each in habits.CLAUSES[1:] for row in _of_clause(each)),
 }
@@ -641,7 +578,7 @@ def _read(line: str) -> Rewrite:
     for name, words in _WORDS.items():
         line = line.replace(name, "|".join(words))
     parts = [part.replace("·", " ") for part in f"{line} |  |  | ".split(" | ")]
-    wrong, instead, hint, options, lacks = [*parts, ""][:5]
+    wrong, instead, hint, options = parts[:4]
     named = dict(option.partition(":")[::2] for option in options.split())
     return Rewrite(
         wrong,
@@ -650,8 +587,6 @@ def _read(line: str) -> Rewrite:
         needs=named.get("needs", "").replace(",", " "),
         only=named.get("only", "").replace(",", " "),
         certain="certain" in named,
-        amount="amount" in named,
-        lacks=lacks,
         edits="told" not in named,
     )
 

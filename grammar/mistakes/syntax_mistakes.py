@@ -12,15 +12,15 @@ anybody reads the text. Here nobody does.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
+from grammar.clauses import CLAUSES_ARE
 from grammar.messages import catalogue, habits
-from grammar.messages.diagnostics import Diagnostic, Fix, Leads, nearest, only_nearest
-from grammar.mistakes.misplaced import ITEMS, PARTS, WORDS, Misplaced, with_edit
-from grammar.mistakes.rewrites import ROWS, WrittenPart, rewritten, seconds_of
+from grammar.messages.diagnostics import Diagnostic, Fix, Leads, nearest, nearest_two
+from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced, with_edit
+from grammar.mistakes.rewrites import ROWS, WrittenPart, rewritten
 from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
 
@@ -44,7 +44,6 @@ class ForeignText:
     wrong: str
     instead: str
     hint: str = ""
-    amount: bool = False
 
 
 _READ = r"(?P<a>[a-z]\w*(?:\.\w+|\[[^\]\n]*\])*)"
@@ -60,7 +59,6 @@ TEXTS = (
     ForeignText(rf"{_READ}\s*//\s*(?P<o>\"[^\"\n]*\")", "{a:optional}.orValue({o})"),
     ForeignText(r"[\w)\]]\s*(?P<cut>//)\s*[\d(a-z]", "/", "write `/`: `//` begins a comment"),
     ForeignText(r"\d+(?:_\d+)+", "{all:digits_alone}"),
-    ForeignText(r"\d+[smhd](?:\d+[smhd])+", '"{all}"', amount=True),
     ForeignText(r"(?<![\w.\"'])[A-Za-z]+(?:-[A-Za-z]+)*-\d\w*", '"{all}"'),
     ForeignText(r"(?P<cut>\?\.)\w+\.(?:orValue|value|hasValue)\b", ".?"),
     ForeignText(r"[a-z]\w*(?:[.?]+\w+|\?*\.?\[[^\]\n]*\])+", "{all:unmarked}"),
@@ -95,8 +93,6 @@ def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
             except ValueError:
                 continue
             wrong = catalogue.unexpected(found[cut], (), span)
-            if row.amount:
-                wrong = catalogue.bare_amount(found[cut], span)
             yield with_edit(wrong, Fix(span, made), row.hint)
 
 
@@ -145,13 +141,13 @@ def _hint_of(inner: str, kind: str = "string") -> str:
 
 
 # The rows that are asked before everything else, in their order.
-_FIRST = "gangs lacking items_of_lists amounts operators heads signs names bounds".split()
+_FIRST = "lacking items_of_lists amounts operators heads signs names bounds".split()
 _SIGNS = {";": "lines need no `;`", "`": 'write a text between `"`'} | dict.fromkeys(
     "\u201c\u201d\u2018\u2019", "write straight quotes"
 )
 # Terminals that are no words of the language.
 _NO_WORDS = frozenset(
-    "NAME IDENT STRING SIGNED INT PERCENT LENGTH RELOP LBRACE RBRACE EQUAL LPAR RPAR RSQB COLON"
+    "NAME IDENT STRING SIGNED INT PERCENT AMOUNT RELOP LBRACE RBRACE EQUAL LPAR RPAR RSQB COLON"
     " COMMA QUOTED FLOAT UINT BYTES TRUE FALSE NULL NOT".split()
 )
 # A key of labels or annotations that is written like a field.
@@ -191,7 +187,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     yield from of_texts(place)
     yield from rewritten(place, (row for name in _FIRST for row in ROWS[name]))
     brackets = Brackets(source, span, accepted)
-    for said in (brackets.length(), brackets.unclosed(), _name(place), _clause(place)):
+    for said in (brackets.unclosed(), _clause(place)):
         if said is not None:
             yield said
     found = source.slice(span)
@@ -199,55 +195,16 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
         return
     if place.previous.text == "not":
         yield from rewritten(place, ROWS["negations"])
-    if (close := nearest(found, words)) is not None and close != found:
-        fix = Fix(span, close) if only_nearest(found, words) else None
-        said = catalogue.unexpected(found, (), span, hint=f"did you mean `{close}`?", fix=fix)
-        yield replace(said, remedy=Fix(span, close))
+    if (close := nearest_two(found, words)) and close[0] != found:
+        written = Fix(span, close[0])
+        hint, fix = f"did you mean `{close[0]}`?", written if len(close) == 1 else None
+        said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
+        yield replace(said, remedy=written)
     yield from rewritten(place, ROWS["parts"])
     if found in "&|" and place.behind:
         yield catalogue.bad_character(found, span, f"conditions have `{found * 2}` between them")
     elif found in _SIGNS:
         yield catalogue.bad_character(found, span, _SIGNS[found])
-
-
-def _name(place: Misplaced) -> Diagnostic | None:
-    """A name without quotes, or the words of a message."""
-    lexemes, at, word = place.lexemes, place.at, place.previous.text
-    if not place.accepted or not place.accepted <= {"STRING", "NAME"}:
-        return None
-    is_clause = place.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
-    is_read = place.item.text in ("node", "pod") and lexemes[at + 1].text == "."
-    # The word before it is one too many, or the name is lacking.
-    is_other = is_clause or is_read or lexemes[at + 1].text == "("
-    if is_other or place.item.kind not in ("word", "number"):
-        return None
-    last = at
-    while lexemes.touches(last + 1) and (
-        lexemes[last + 1].kind in ("word", "number") or lexemes[last + 1].text in ("-", ".", "/")
-    ):
-        last += 1
-    follows = lexemes[last + 1]
-    is_told = word == "use" or follows.text not in WORDS - {"for", "pods", "nodes"}
-    is_line = "\n" not in place.source.text[lexemes[last].end : follows.start]
-    is_word = follows.kind in ("word", "number") and is_line
-    if word in ITEMS - {"description"} and is_word and is_told:
-        # Words of a wish.
-        return None
-    if word in ("description", "message", "detail"):
-        last = _line_end(place, last, () if word == "description" else PARTS)
-    edit = Fix(lexemes.span(at, last), f'"{lexemes.slice(at, last)}"')
-    return with_edit(place.unexpected(at, last), edit, certain=True)
-
-
-def _line_end(place: Misplaced, at: int, others: Container[str]) -> int:
-    """The last of the words that follow on the line, up to one of the others."""
-    lexemes = place.lexemes
-    while lexemes[at + 1].kind in ("word", "number") or lexemes[at + 1].text in (",", ".", "-"):
-        between = place.source.text[lexemes[at].end : lexemes[at + 1].start]
-        if "\n" in between or lexemes[at + 1].text in others:
-            break
-        at += 1
-    return at
 
 
 def _clause(place: Misplaced) -> Diagnostic | None:
@@ -323,14 +280,6 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
 class Brackets(Misplaced):
     """The brackets around an error."""
 
-    def length(self) -> Diagnostic | None:
-        """`for at most "60s"`, `for at most 60`, `for at most 2 minutes`."""
-        if self.accepted != {"LENGTH"} or self.item.kind not in ("string", "number", "word"):
-            return None
-        last, seconds = seconds_of(self.lexemes, self.at)
-        span = self.lexemes.span(self.at, last)
-        return catalogue.no_length(self.lexemes.slice(self.at, last), span, seconds)
-
     def unclosed(self) -> Diagnostic | None:
         """A bracket that lacks its partner: the error is at the one that is there."""
         lexemes, at, item = self.lexemes, self.at, self.item
@@ -353,9 +302,6 @@ class Brackets(Misplaced):
         is_item = item.kind == "word" and item.text in ITEMS and self._block_lacks_end(opener)
         if not (is_other or is_word or is_item):
             return None
-        if sign == "}" and is_other:
-            hint = f"leave out this `{item.text}`, which closes nothing"
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         return self._lacks(opener, sign, at)
 
     def _block_lacks_end(self, opener: int) -> bool:
@@ -375,27 +321,11 @@ class Brackets(Misplaced):
             return None
         closers = ["}" if s == "{" else ")" if s == "(" else "]" for s in signs]
         opener = lexemes.unclosed[-1]
-        if (shifted := self._shifted()) is not None:
-            return shifted
         end = len(self.source.text.rstrip())
         found = catalogue.unclosed_bracket(signs[-1], lexemes.span(opener, opener))
         ending = " ".join(reversed(closers))
         hint = f"write `{ending}` at the end of the text"
         return with_edit(found, Fix(Span(end, end), f" {ending}"), hint)
-
-    def _shifted(self) -> Diagnostic | None:
-        """The block that another one's closing brace ends: one that stands further to the left."""
-        lexemes = self.lexemes
-        for closer, opener in sorted(lexemes.partner.items()):
-            if closer < opener or lexemes[closer].text != "}":
-                continue
-            line, column = self.source.position(lexemes[closer].start)
-            first = self.source.position(lexemes[opener].start)[0]
-            before = self.source.line(line)[: column - 1]
-            indent = len(self.source.line(first)) - len(self.source.line(first).lstrip())
-            if line != first and not before.strip() and len(before) < indent:
-                return self._lacks(opener, "}", closer)
-        return None
 
     def _lacks(self, opener: int, sign: str, before: int) -> Diagnostic:
         """The error for an opening bracket whose partner is lacking before a lexeme."""

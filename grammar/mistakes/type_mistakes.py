@@ -16,30 +16,22 @@ from dataclasses import dataclass, replace
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits, plain_words
 from grammar.messages.diagnostics import Remedy
-from grammar.messages.plain_words import RESOURCES, words_of
 from grammar.mistakes.fields import (
     KINDS,
     MACROS,
     RELATIONS,
     grouped,
     is_read,
-    name_among,
     optional,
     replaced,
-    selected,
 )
 from grammar.mistakes.names import NameRemedies
 from grammar.tree import ast
+from grammar.tree.policy import is_group
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DOUBLE, DYN, INT, STRING, TIMESTAMP, Type
+from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type
 from grammar.tree.walk import rewritten, walk
 
-# What the name of a function does, beside what it names.
-_VERBS = frozenset(
-    "has have having get is are in on with of the contains includes no not without lacks any count"
-    " num number find fetch read matches match check exists for by".split()
-)
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 # What a pod says of its nodes.
 _KEPT = (
@@ -47,8 +39,128 @@ _KEPT = (
 )
 
 
-class CallRemedies(NameRemedies):
-    """Answers about one call and its arguments."""
+def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> str:
+    for number, text in enumerate(written):
+        # Alone in brackets or as an argument, an operand needs no parentheses.
+        plain = print_expression(operands[number])
+        for outer in ("({%d})", "[{%d}]", "[?{%d}]", ", {%d})", "({%d},"):
+            here = here.replace(outer % number, outer.replace("{%d}", plain))
+        here = here.replace(f"{{{number}}}", text)
+    return here
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """A type row: two types that do not go together.
+
+    In `made`, `{l}` and `{r}` are the sides, and `{L}` and `{R}` those that `.name` can follow.
+    `{v}` is the value of the right side, and `{x}` a name for an item. Other names are groups of
+    the pattern. `side` says whether the left side, `l`, is replaced, the right one, `r`, or both.
+    """
+
+    wrong: str
+    made: str | Callable[[Mapping[str, str]], str | None]
+    side: str = ""
+    hint: str = ""
+
+
+def _clock(parts: Mapping[str, str]) -> str:
+    """A time of the day compared with `22:30`; on the hour, hours are enough."""
+    time, sign = parts["t"], parts["op"]
+    hours, minutes = (int(part) for part in parts["v"].split(":")[:2])
+    if minutes == 0 and sign in ("<", ">=", "==", "!="):
+        return f"{time}.getHours() {sign} {hours}"
+    return f"{time}.getHours() * 60 + {time}.getMinutes() {sign} {hours * 60 + minutes}"
+
+
+def _sized(parts: Mapping[str, str]) -> str:
+    """A number of bytes as an amount."""
+    number, unit = int(parts["v"]), ""
+    for larger in ("Ki", "Mi", "Gi", "Ti"):
+        if number % 1024 or number < 1024:
+            break
+        number, unit = number // 1024, larger
+    return f'"{number}{unit}"'
+
+
+def _cores(parts: Mapping[str, str]) -> str:
+    number = float(parts["v"])
+    return f'"{number * 1000:g}m"' if number < 1000 else f'"{number:f}"'
+
+
+def _listed(parts: Mapping[str, str]) -> str:
+    """A text with commas, or a list of numbers, as a list of texts."""
+    texts = (text.strip() for text in parts["v"].strip("[]").split(","))
+    return f"[{', '.join(map(print_string, texts))}]"
+
+
+_IS, _REL = "(?P<op>==|!=)", "(?P<op>==|!=|<=?|>=?)"
+_YES, _NO = "(?i:true|yes|1|on|ready)", "(?i:false|no|0|off)"
+_AMONG = "write `{l} in {made}`"
+_UNITS = 'write `{l} {op} "{v}s"`, or `"{v}m"`, `"{v}h"` or `"{v}d"` in other units'
+ROWS = (
+    # ---- a value beside a constant
+    TypeRow(f"bool.* (?:== \\w+'{_YES}|!= \\w+'{_NO})", "{l}"),
+    TypeRow(f"bool.* (?:!= \\w+'{_YES}|== \\w+'{_NO})", "!{L}"),
+    TypeRow("string<.*\\.status> \\S+ bool'.*", lambda p: f'"{p["v"].title()}"', "r"),
+    TypeRow("string\\S* .* bool'.*", '"{r}"', "r"),
+    TypeRow(f"string.* {_IS} (?:int|double)'.*", '"{r}"', "r"),
+    TypeRow(f"string.* {_REL} (?P<t>int|double)'.*", "{t}({l})", "l"),
+    TypeRow(
+        f"int<pod\\.priority> {_REL} string'(?![\\d.]+\\Z).*", "pod.spec.priorityClassName {op} {r}"
+    ),
+    TypeRow(f"int<(?P<t>.*)\\.getHours\\(\\)> {_REL} string'\\d+:\\d\\d(?::\\d\\d)?", _clock),
+    TypeRow("(?:int|double).* string'-?\\d+(?:\\.\\d+)?", "{v}", "r"),
+    TypeRow("double.* string'[\\d.]+%", lambda p: f"{float(p['v'][:-1]) / 100:g}", "r"),
+    TypeRow("double.* [-+*/%] int'.*", "{v}.0", "r"),
+    TypeRow(
+        f"quantity<node\\.(?:free|requested)(?P<k>\\[.*memory.*\\])> {_REL} double'0\\..*",
+        "{l} / node.allocatable{k}",
+        "l",
+    ),
+    TypeRow("quantity(?!<.*memory).* double'.*", _cores, "r"),
+    TypeRow("quantity.* int'.*", _sized, "r"),
+    TypeRow("duration.* (?P<op>\\S+) (?:int|double)'[1-5]?\\d(?:\\.\\d+)?", '"{v}s"', "r", _UNITS),
+    TypeRow("duration.* (?:int|double)'.*", '"{v}s"', "r"),
+    TypeRow("list\\((?P<t>\\w+)\\)<.* == (?P=t)'.*", "{r} in {l}"),
+    TypeRow("list\\((?P<t>\\w+)\\)<.* != (?P=t)'.*", "!({r} in {l})"),
+    TypeRow(f"(?:list|map)\\S*<.* {_REL} null.*", "size({l}) {op} 0"),
+    TypeRow("(?:list|map)\\S*<.* [=!<>]=? int'.*", "size({l})", "l"),
+    # ---- what is in what
+    TypeRow(
+        "string<.*> in string'(?P<n>[\\d.]+/\\d+|[0-9a-f:]+/\\d+)", "cidr({r}).containsIP({l})"
+    ),
+    TypeRow("string.* in string'.*", _listed, "r", _AMONG),
+    TypeRow("string<.*> in string<.*\\[.*\\]>", "{l} == {r}"),
+    TypeRow("string.* in string.*", "{R}.contains({l})"),
+    TypeRow("string.* in list\\((?:int|double)\\)'.*", _listed, "r", _AMONG),
+    TypeRow("(?P<t>list\\S+)<.*> in (?P=t)[<'].*", "{l}.all({x}, {x} in {r})"),
+    # ---- calculations and times
+    TypeRow("int.* \\* bool<.*", "({r} ? {l} : 0)"),
+    TypeRow("bool.* \\* int.*", "({l} ? {r} : 0)"),
+    TypeRow("string'.* % .*", "{l}.format([{r}])"),
+    TypeRow("(?:timestamp|duration).* [-+] int'.*", '"{v}s"', "r"),
+    TypeRow("int.* (?P<op>\\S+) double.*", "double({l}) {op} {R}"),
+    TypeRow("double.* (?P<op>\\S+) int.*", "{L} {op} double({r})"),
+    # ---- an optional, a text and an object
+    *(
+        TypeRow(f"optional\\S*<.* \\S+ {kind}\\b.*", f"{{L}}.orValue({zero})", "l")
+        for kind, zero in {"string": '""', "int": "0", "double": "0.0", "bool": "false"}.items()
+    ),
+    TypeRow("optional.*", '{L}.orValue("0")', "l"),
+    TypeRow("string<.* (?P<t>quantity|duration|timestamp|semver).*", "{t}({l})", "l"),
+    TypeRow("string<.* (?P<t>int|double)<.*", "{t}({l})", "l"),
+    TypeRow("Taint<.* == string'.*", lambda p: plain_words.of_taint(p["L"], p["v"])),
+    TypeRow("Taint<.* != string'.*", lambda p: f"!({plain_words.of_taint(p['L'], p['v'])})"),
+    TypeRow(f"\\w*Workload\\w*<.* string'(?:{'|'.join(KINDS)})", "{L}.kind", "l"),
+)
+
+
+class Remedies(NameRemedies):
+    """Remedies of one expression: its calls with their arguments, and its operators."""
 
     def macro(self, expr: ast.Call) -> Remedy | None:
         """A test or change of each item under another name, or without a name for the item."""
@@ -149,7 +261,7 @@ class CallRemedies(NameRemedies):
         row = habits.find((habits.DEFAULTS,), name)
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
-        return self._turned(expr, operands, written) or self._by_words(expr, operands)
+        return self._turned(expr, operands, written)
 
     def _with_lists(
         self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
@@ -165,10 +277,11 @@ class CallRemedies(NameRemedies):
         if is_kept and any(text.startswith("node.") for text in written):
             return Remedy(expr.span, "", _KEPT, whole=False)
         kind = self._kind(operands[0]) if operands else DYN
-        if expr.function in _HAVING and kind.name == "list" and len(operands) == 2:
-            by_name = self._used(written[0], kind, [print_expression(operands[1])], ())
-            if by_name is not None and ".exists(" in by_name:
-                return Remedy(expr.span, by_name)
+        one = getattr(operands[1], "value", None) if len(operands) == 2 else None
+        is_asked = expr.function in _HAVING and kind.name == "list" and isinstance(one, str)
+        inside = self._member(operands[0], str(one), kind.args[0]) if is_asked else None
+        if inside is not None:
+            return Remedy(expr.span, inside)
         is_asked = isinstance(parent, ast.Binary) and parent.op == "in" and parent.right is expr
         if isinstance(parent, ast.Binary) and is_asked and expr.function == "keys":
             left = print_expression(parent.left)
@@ -217,232 +330,6 @@ class CallRemedies(NameRemedies):
         if expr.target is None and any(len(o.params) == len(operands) for o in behind):
             return Remedy(expr.span, f"{written[0]}.{expr.function}({rest})")
         return None
-
-    # ---- by the words of a name
-
-    def _by_words(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
-        words = words_of(expr.function)
-        owner, args = self._owner_of(words, operands)
-        said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
-        is_asked = set(words) & _VERBS or len(said) < len(words) or owner in operands
-        if owner is None or not said or not is_asked:
-            return None
-        record = self._kind(owner).name
-        row = habits.find(habits.FIELDS.get(record, ()), expr.function)
-        if row is not None and not args:
-            made = row.here.replace("{0}", print_expression(owner))
-            return Remedy(expr.span, self._grouped(made))
-        resource = next((RESOURCES[w] for w in said if w in RESOURCES), None)
-        if record in ("Pod", "Peer") and resource is not None and not args and len(said) == 1:
-            amount = f"{print_expression(owner)}.requests[{print_string(resource)}]"
-            return Remedy(expr.span, self._grouped(f'{amount} > "0"'))
-        kind = next((k for k in KINDS if k.lower() == "".join(said)), None)
-        if record in ("Pod", "Peer") and kind is not None and not args:
-            made = f"{print_expression(owner)}.workload.kind == {print_string(kind)}"
-            return Remedy(expr.span, self._grouped(made))
-        noun = said[0] + "".join(map(str.capitalize, said[1:]))
-        negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
-        state = plain_words.STATES.get(noun.lower()) or plain_words.WORDS_OF_NODES.get(
-            "-".join(said)
-        )
-        if record == "Node" and not args and state is not None and {"is", "has"} & set(words):
-            made = re.sub(r"\bnode\b", print_expression(owner), state)
-            return Remedy(expr.span, self._grouped(f"{negation}{made}"))
-        places = [p for n in (noun, f"{noun}s") for p in self._places(record, n) if not p.items]
-        if not places:
-            return None
-        read = print_expression(selected(owner, places[0].path))
-        made = self._used(read, places[0].kind, [*map(print_expression, args)], words) or ""
-        if negation and made.endswith(" > 0"):
-            return Remedy(expr.span, self._grouped(f"{made.removesuffix(' > 0')} == 0"))
-        if negation and " " in made and not made.endswith(")"):
-            made = f"({made})"
-        return Remedy(expr.span, self._grouped(f"{negation}{made}")) if made else None
-
-    def _owner_of(
-        self, words: Sequence[str], operands: Sequence[ast.Expr]
-    ) -> tuple[ast.Expr | None, list[ast.Expr]]:
-        """The object that a function is about, and its other arguments."""
-        rest = list(operands)
-        if rest and self._kind(rest[0]).is_record:
-            return rest[0], rest[1:]
-        if any(isinstance(o, ast.Select | ast.Index | ast.Ident) for o in rest[:1]):
-            return None, rest
-        roots = [r for r in ("node", "pod", "peer") if self._known(r)]
-        named = next((r for r in roots if r in words), next(iter(roots), None))
-        return (ast.Ident(named) if named is not None else None), rest
-
-    def _used(self, read: str, kind: Type, args: list[str], words: Sequence[str]) -> str | None:
-        """What is read and how: a key of a map, an item of a list, a value that is compared."""
-        name = read.rpartition(".")[2][:1]
-        gets = {"get", "find", "fetch", "read"} & set(words)
-        fields = self._fields(kind.args[0]) if kind.name == "list" else None
-        key = name_among(fields or ())
-        match kind.name, args:
-            case (("map" | "list"), []) if {"count", "num", "number"} & set(words):
-                return f"size({read})"
-            case "map", [name_of]:
-                return f"{read}[{name_of}]" if gets else f"{name_of} in {read}"
-            case "map", [name_of, value]:
-                return f"{read}[{name_of}] == {value}"
-            case "list", [item] if key is not None:
-                return f"{read}.exists({name}, {name}.{key} == {item})"
-            case "list", [item, value] if key is not None and "value" in (fields or {}):
-                return f"{read}.exists({name}, {name}.{key} == {item} && {name}.value == {value})"
-            case "list", [item]:
-                return None if fields is not None else f"{item} in {read}"
-            case (("map" | "list"), []) if not gets:
-                return f"size({read}) > 0"
-            case _, []:
-                return read
-            case "string", [value]:
-                return f"{read} == {value}"
-            case _:
-                return None
-
-
-def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> str:
-    for number, text in enumerate(written):
-        # Alone in brackets or as an argument, an operand needs no parentheses.
-        plain = print_expression(operands[number])
-        for outer in ("({%d})", "[{%d}]", "[?{%d}]", ", {%d})", "({%d},"):
-            here = here.replace(outer % number, outer.replace("{%d}", plain))
-        here = here.replace(f"{{{number}}}", text)
-    return here
-
-
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_DAYS = "sun mon tue wed thu fri sat".split()
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-# So many seconds or more are rarely meant as minutes or days.
-_SECONDS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class TypeRow:
-    """A type row: two types that do not go together.
-
-    In `made`, `{l}` and `{r}` are the sides, and `{L}` and `{R}` those that `.name` can follow.
-    `{v}` is the value of the right side, and `{x}` a name for an item. Other names are groups of
-    the pattern. `side` says whether the left side, `l`, is replaced, the right one, `r`, or both.
-    """
-
-    wrong: str
-    made: str | Callable[[Mapping[str, str]], str | None]
-    side: str = ""
-    hint: str = ""
-
-
-def _clock(parts: Mapping[str, str]) -> str:
-    """A time of the day compared with `22:30`; on the hour, hours are enough."""
-    time, sign = parts["t"], parts["op"]
-    hours, minutes = (int(part) for part in parts["v"].split(":")[:2])
-    if minutes == 0 and sign in ("<", ">=", "==", "!="):
-        return f"{time}.getHours() {sign} {hours}"
-    return f"{time}.getHours() * 60 + {time}.getMinutes() {sign} {hours * 60 + minutes}"
-
-
-def _number_of_day(parts: Mapping[str, str]) -> str | None:
-    """The number of a day of the week, or of a month, that is written as its name."""
-    names, start = _MONTHS if parts["of"] == "Month" else _DAYS, parts["v"].lower()[:3]
-    return str(names.index(start)) if start in names else None
-
-
-def _numbers_of_days(parts: Mapping[str, str]) -> str | None:
-    words = re.findall(r"\w+", parts["r"])
-    made = [_number_of_day({**parts, "v": word}) for word in words]
-    return f"[{', '.join(map(str, made))}]" if made and None not in made else None
-
-
-def _sized(parts: Mapping[str, str]) -> str:
-    """A number of bytes as an amount."""
-    number, unit = int(parts["v"]), ""
-    for larger in ("Ki", "Mi", "Gi", "Ti"):
-        if number % 1024 or number < 1024:
-            break
-        number, unit = number // 1024, larger
-    return f'"{number}{unit}"'
-
-
-def _cores(parts: Mapping[str, str]) -> str:
-    number = float(parts["v"])
-    return f'"{number * 1000:g}m"' if number < 1000 else f'"{number:f}"'
-
-
-def _listed(parts: Mapping[str, str]) -> str:
-    """A text with commas, or a list of numbers, as a list of texts."""
-    texts = (text.strip() for text in parts["v"].strip("[]").split(","))
-    return f"[{', '.join(map(print_string, texts))}]"
-
-
-_IS, _REL = "(?P<op>==|!=)", "(?P<op>==|!=|<=?|>=?)"
-_YES, _NO = "(?i:true|yes|1|on|ready)", "(?i:false|no|0|off)"
-_OF_TIME = "(?P<t>.*)\\.get(?P<of>Day|Month)\\w*\\(\\)"
-_AMONG = "write `{l} in {made}`"
-_UNITS = 'write `{l} {op} "{v}s"`, or `"{v}m"`, `"{v}h"` or `"{v}d"` in other units'
-ROWS = (
-    # ---- a value beside a constant
-    TypeRow(f"bool.* (?:== \\w+'{_YES}|!= \\w+'{_NO})", "{l}"),
-    TypeRow(f"bool.* (?:!= \\w+'{_YES}|== \\w+'{_NO})", "!{L}"),
-    TypeRow("string<.*\\.status> \\S+ bool'.*", lambda p: f'"{p["v"].title()}"', "r"),
-    TypeRow("string\\S* .* bool'.*", '"{r}"', "r"),
-    TypeRow(f"string.* {_IS} (?:int|double)'.*", '"{r}"', "r"),
-    TypeRow(f"string.* {_REL} (?P<t>int|double)'.*", "{t}({l})", "l"),
-    TypeRow(
-        f"int<pod\\.priority> {_REL} string'(?![\\d.]+\\Z).*", "pod.spec.priorityClassName {op} {r}"
-    ),
-    TypeRow(f"int<(?P<t>.*)\\.getHours\\(\\)> {_REL} string'\\d+:\\d\\d(?::\\d\\d)?", _clock),
-    TypeRow("(?:int|double).* string'-?\\d+(?:\\.\\d+)?", "{v}", "r"),
-    TypeRow(f"int<{_OF_TIME}> \\S+ string'\\w+", _number_of_day, "r"),
-    TypeRow("double.* string'[\\d.]+%", lambda p: f"{float(p['v'][:-1]) / 100:g}", "r"),
-    TypeRow("double.* [-+*/%] int'.*", "{v}.0", "r"),
-    TypeRow(
-        f"quantity<node\\.(?:free|requested)(?P<k>\\[.*memory.*\\])> {_REL} double'0\\..*",
-        "{l} / node.allocatable{k}",
-        "l",
-    ),
-    TypeRow("quantity(?!<.*memory).* double'.*", _cores, "r"),
-    TypeRow("quantity.* int'.*", _sized, "r"),
-    TypeRow("duration.* (?P<op>\\S+) (?:int|double)'[1-5]?\\d(?:\\.\\d+)?", '"{v}s"', "r", _UNITS),
-    TypeRow("duration.* (?:int|double)'.*", '"{v}s"', "r"),
-    TypeRow("list\\((?P<t>\\w+)\\)<.* == (?P=t)'.*", "{r} in {l}"),
-    TypeRow("list\\((?P<t>\\w+)\\)<.* != (?P=t)'.*", "!({r} in {l})"),
-    TypeRow(f"(?:list|map)\\S*<.* {_REL} null.*", "size({l}) {op} 0"),
-    TypeRow("(?:list|map)\\S*<.* [=!<>]=? int'.*", "size({l})", "l"),
-    # ---- what is in what
-    TypeRow(
-        "string<.*> in string'(?P<n>[\\d.]+/\\d+|[0-9a-f:]+/\\d+)", "cidr({r}).containsIP({l})"
-    ),
-    TypeRow("string.* in string'.*", _listed, "r", _AMONG),
-    TypeRow("string<.*> in string<.*\\[.*\\]>", "{l} == {r}"),
-    TypeRow("string.* in string.*", "{R}.contains({l})"),
-    TypeRow(f"int<{_OF_TIME}> in list\\(string\\)'.*", _numbers_of_days, "r", _AMONG),
-    TypeRow("string.* in list\\((?:int|double)\\)'.*", _listed, "r", _AMONG),
-    TypeRow("(?P<t>list\\S+)<.*> in (?P=t)[<'].*", "{l}.all({x}, {x} in {r})"),
-    # ---- calculations and times
-    TypeRow("int.* \\* bool<.*", "({r} ? {l} : 0)"),
-    TypeRow("bool.* \\* int.*", "({l} ? {r} : 0)"),
-    TypeRow("string'.* % .*", "{l}.format([{r}])"),
-    TypeRow("(?:timestamp|duration).* [-+] int'.*", '"{v}s"', "r"),
-    TypeRow("int.* (?P<op>\\S+) double.*", "double({l}) {op} {R}"),
-    TypeRow("double.* (?P<op>\\S+) int.*", "{L} {op} double({r})"),
-    # ---- an optional, a text and an object
-    *(
-        TypeRow(f"optional\\S*<.* \\S+ {kind}\\b.*", f"{{L}}.orValue({zero})", "l")
-        for kind, zero in {"string": '""', "int": "0", "double": "0.0", "bool": "false"}.items()
-    ),
-    TypeRow("optional.*", '{L}.orValue("0")', "l"),
-    TypeRow("string<.* (?P<t>quantity|duration|timestamp|semver).*", "{t}({l})", "l"),
-    TypeRow("string<.* (?P<t>int|double)<.*", "{t}({l})", "l"),
-    TypeRow("Taint<.* == string'.*", lambda p: plain_words.of_taint(p["L"], p["v"])),
-    TypeRow("Taint<.* != string'.*", lambda p: f"!({plain_words.of_taint(p['L'], p['v'])})"),
-    TypeRow(f"\\w*Workload\\w*<.* string'(?:{'|'.join(KINDS)})", "{L}.kind", "l"),
-)
-
-
-class Remedies(CallRemedies):
-    """Remedies of one expression and its operators."""
 
     def operator(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """A comparison or calculation of two types that do not go together."""
@@ -497,14 +384,12 @@ class Remedies(CallRemedies):
                 inside = self._member(value, text, kind.args[0])
                 denied = "!" if expr.op == "!=" else ""
                 return None if inside is None else Remedy(expr.span, f"{denied}{inside}")
-            named = schema.field(kind.name, "name")
-            if expr.op == "in" and named is not None and value is expr.left:
-                made = f"{print_expression(value)}.name"
-                return self._beside(expr, value, made)
-            if kind.name == "NodeStatus" and other == STRING:
-                return self._state(value, print_expression(value).removesuffix(".status"))
-            if named is not None and other == STRING and expr.op in RELATIONS and expr.op != "in":
-                return self._beside(expr, value, f"{grouped(value)}.name")
+            field = "value" if is_group(kind) else "name"
+            named = schema.field(kind.name, field)
+            is_item = expr.op == "in" and value is expr.left
+            is_compared = other == STRING and expr.op in RELATIONS and expr.op != "in"
+            if named is not None and (is_item or is_compared):
+                return self._beside(expr, value, f"{grouped(value)}.{field}")
             if named is not None and schema.field(other.name, "name") is not None:
                 sides = f"{grouped(expr.left)}.name", f"{grouped(expr.right)}.name"
                 return Remedy(expr.span, f" {expr.op} ".join(sides))
@@ -538,18 +423,6 @@ class Remedies(CallRemedies):
         whole = print_expression(replaced(expr, part, ast.Ident(made)))
         return Remedy(part.span, made, f"write `{whole}`")
 
-    def character(self, expr: ast.Index, kind: Type) -> Remedy | None:
-        """`node.zone[0]` and `node.zone[-1]`: a character of a text."""
-        key = getattr(expr.index, "value", None)
-        text, at = print_expression(expr.operand), print_expression(expr.index)
-        if kind.is_record and isinstance(key, str):
-            is_field = key in (self._fields(kind) or {})
-            return Remedy(expr.span, f"{text}.{key}" if is_field else f"{text}.labels[{at}]")
-        if kind != STRING:
-            return None
-        at = f"size({text}) - {at.removeprefix('-')}" if at.startswith("-") else at
-        return Remedy(expr.span, f"{grouped(expr.operand)}.charAt({at})")
-
     def _chained(self, expr: ast.Binary, left: Type) -> Remedy | None:
         """`0 < x < 5`, which compares a bool with a number."""
         inner = expr.left
@@ -558,37 +431,6 @@ class Remedies(CallRemedies):
         middle = print_expression(inner.right)
         text = f"{print_expression(inner)} && {middle} {expr.op} {print_expression(expr.right)}"
         return Remedy(expr.span, text)
-
-    def _repeated(self, expr: ast.Literal) -> str | None:
-        """`node.zone == "a" || "b"`, of which the second text is compared as well."""
-        # Its type is asked about from around it.
-        around = [*walk(self._around[-1])] if self._around else []
-        compared = [e for e in around if isinstance(e, ast.Binary) and e.op in ("==", "!=")]
-        before = [e for e in compared if e.span.end <= expr.span.start]
-        joins = [e.op for e in around if isinstance(e, ast.Chain) and expr in e.operands]
-        # What is not "a" or not "b" is everything, and nothing is "a" and "b".
-        if not before or (before[-1].op, *joins) in (("!=", "||"), ("==", "&&")):
-            return None
-        return f"{print_expression(before[-1].left)} {before[-1].op} {print_expression(expr)}"
-
-    def sum(self, operands: Sequence[ast.Expr], kinds: Sequence[Type]) -> Remedy | None:
-        """A `+` of texts and other values, or of ints and doubles."""
-        if STRING in kinds:
-            forms = {STRING: "{0}", Type("error"): "{0}"}, "string({0})", "string({0})"
-        elif TIMESTAMP in kinds and INT in kinds:
-            forms = {TIMESTAMP: "{0}"}, '"{0}s"', "{0}"
-        elif set(kinds) == {INT, DOUBLE}:
-            forms = {DOUBLE: "{0}"}, "{0}.0", "double({0})"
-        else:
-            return None
-        known, of_literal, of_others = forms
-        made = (
-            known.get(kind, of_literal if isinstance(operand, ast.Literal) else of_others).format(
-                print_expression(operand)
-            )
-            for operand, kind in zip(operands, kinds, strict=True)
-        )
-        return Remedy(Span(operands[0].span.start, operands[-1].span.end), " + ".join(made))
 
     def condition(self, expr: ast.Expr, kind: Type) -> Remedy | None:
         """A value where a condition is wanted."""
@@ -607,11 +449,10 @@ class Remedies(CallRemedies):
             case _ if kind.is_record and is_read(expr):
                 made = f"has({text})"
             case "string" if isinstance(expr, ast.Literal):
-                made = self._repeated(expr) or str(expr.value)
-                is_code = re.match(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]", made)
-                if is_code is None:
+                made = str(expr.value)
+                if not re.match(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]", made):
                     return None
-                hint = f"write `{made}`, without quotes" if made == expr.value else ""
+                hint = f"write `{made}`, without quotes"
             case "string" if (
                 is_read(expr)
                 and isinstance(expr, ast.Index | ast.Select)

@@ -16,14 +16,13 @@ from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
 from grammar.meaning.costs import Estimator, expressions
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.rules.ranges import MIRRORED, NEGATED, Extent, extent, said, scale_of
+from grammar.rules.ranges import MIRRORED, Extent, extent, said, scale_of
 from grammar.rules.rule import Tree, finding, instead, on, rule
-from grammar.rules.words import compared, root_of, unwrapped
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, QUANTITY
-from grammar.tree.walk import conjuncts, walk
+from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
 
 # ---- units
@@ -132,7 +131,7 @@ def bound_without_unit(tree: Tree) -> Iterator[Diagnostic]:
     for limit in tree.clauses(Limit):
         bound, added = limit.bound, limit.pods.amount if limit.pods is not None else None
         # The pods of a zone or of a cluster may well have thousands of cores.
-        if added is None or (resource_of(added) == "cpu" and limit.per.scope != "node"):
+        if added is None or (resource_of(added) == "cpu" and limit.per.place != "node"):
             continue
         given = bound.amount
         if not isinstance(given, ast.Expr):
@@ -143,80 +142,20 @@ def bound_without_unit(tree: Tree) -> Iterator[Diagnostic]:
                 yield instead(message, bound.span, f'{bound.kind} "{meant.text}"')
 
 
-# ---- directions
-
-_HELD = ("free", "allocatable", "capacity")
-# Lists that many nodes and pods have nothing in, and what tells their items apart.
-_OFTEN_EMPTY = frozenset("conditions hostPorts ownerReferences taints tolerations volumes".split())
-_TELLS_APART = frozenset({"key", "kind", "name", "type"})
-
-
-@rule("P0352")
-def wrong_condition(tree: Tree) -> Iterator[Diagnostic]:
-    """A condition that is the wrong way round, or about amounts of two resources."""
-    for condition in tree.conditions():
-        for part in conjuncts(condition.expr):
-            yield from _all_of_none(part, tree)
-            if condition.word == "require" and isinstance(part, ast.Binary):
-                yield from _too_small(part, tree)
-
-
-def _too_small(part: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
-    """`node.free["memory"] < pod.requests["memory"]`, which passes where there is no room."""
-    held, asked, op = part.left, part.right, part.op
-    if root_of(held) == "pod":
-        held, asked, op = asked, held, MIRRORED.get(op, op)
-    match held, asked:
-        case (
-            ast.Index(ast.Select(kept, name), one),
-            ast.Index(ast.Select(_, "requests"), other),
-        ) if name in _HELD and one == other and held.type == QUANTITY:
-            if root_of(kept) == "node" and root_of(asked) == "pod" and op in ("<", "<="):
-                meant = f" {NEGATED[part.op]} ".join(map(tree.shown, (part.left, part.right)))
-                message = f"`{tree.shown(part)}` is true where the pod has no room"
-                yield instead(message, part.span, meant)
-
-
-def _all_of_none(part: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-    """`node.spec.taints.all(t, t.key == "gpu")`, which is true of nodes without taints."""
-    match part:
-        case ast.Comprehension("all", ast.Select(_, name) as listed, (item,), (said,)) if (
-            name in _OFTEN_EMPTY
-        ):
-            pass
-        case _:
-            return
-    for each in conjuncts(said):
-        for read, _ in compared(each, tree.environment):
-            match each, unwrapped(read):
-                case ast.Binary("=="), ast.Select(ast.Ident(found), field) if (
-                    found == item and field in _TELLS_APART
-                ):
-                    head = tree.shown(listed)
-                    meant = f"{head}.exists({item}, {tree.shown(said)})"
-                    where = f"`{head}` is empty, and false where others are in it"
-                    yield instead(f"this is true where {where}", part.span, meant)
-                    return
-
-
 @on("P0352", ast.Binary, ast.Chain)
 def two_resources(expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
     """Amounts of two resources that are compared, or added up."""
     match expr:
         case ast.Binary(op, left, right) if op in MIRRORED:
-            named = [resource_of(left), resource_of(right)]
+            does, named = "compares", list[ast.Expr]((left, right))
         case ast.Chain("+", operands) if all(o.type == QUANTITY for o in operands):
-            named = [resource_of(each) for each in operands]
+            does, named = "adds", list[ast.Expr](operands)
         case _:
             return
-    found = list(dict.fromkeys(name for name in named if name is not None))
+    found = list(dict.fromkeys(name for each in named if (name := resource_of(each)) is not None))
     if len(found) > 1 and {*found} <= {"cpu", "memory", "ephemeral-storage"}:
-        does = "compares" if isinstance(expr, ast.Binary) else "adds"
-        message = f"this {does} `{found[0]}` {'with' if does == 'compares' else 'to'}"
-        hint = "write the same resource on both sides"
-        if does == "adds":
-            hint = "write parts of a whole, as in `node.free[…] / node.allocatable[…]`"
-        yield finding(f"{message} `{found[1]}`", expr.span, hint)
+        message = f"this {does} amounts of `{found[0]}` and `{found[1]}`"
+        yield finding(message, expr.span, "write the same resource on both sides")
 
 
 # ---- scores

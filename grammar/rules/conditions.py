@@ -22,6 +22,7 @@ from grammar.rules.ranges import (
     exclude_each_other,
     extent,
     fact,
+    includes,
     said,
     scale_of,
 )
@@ -41,24 +42,24 @@ _WORDS = frozenset({"require", "for", "when", "pods where"})
 @rule("P0301")
 def absent_negation(tree: Tree) -> Iterator[Diagnostic]:
     """A negation of a key that may be absent, which is missing then, and not true."""
+    words = _WORDS - {"require"} if tree.written.setting("missing", "") else _WORDS
     for condition in conditions(tree.written):
-        if condition.missing is not None or condition.word not in _WORDS:
+        if condition.missing is not None or condition.word not in words:
             continue
         for key, negation in unguarded(condition.expr, _negated_key):
-            message = (
-                f"`{tree.shown(key)}` may be absent: the condition is then missing and does"
-                " not hold"
-            )
-            safe = _safe(key, negation, tree)
-            hint = f"write `{safe}`, or add `missing pass` or `missing fail`"
-            yield finding(message, negation.span, hint)
+            shown, safe = tree.shown(key), _safe(key, negation, tree)
+            message = f"`{shown}` may be absent: the condition is then missing and does not hold"
+            is_decided = condition.word == "require"
+            other = ", or add `missing pass` or `missing fail`" if is_decided else ""
+            yield finding(message, negation.span, f"write `{safe}`{other}")
 
 
 @rule("P0317")
 def label_in_protect(tree: Tree) -> Iterator[Diagnostic]:
     """A label that may be absent in `protect`, so that every victim without it is protected."""
+    is_decided = bool(tree.written.setting("missing", ""))
     for condition in tree.conditions():
-        if condition.word == "protect" and condition.missing is None:
+        if condition.word == "protect" and condition.missing is None and not is_decided:
             for key, read in unguarded(condition.expr, key_read):
                 shown, safe = tree.shown(key), _safe(key, read, tree)
                 message = f"`{shown}` may be absent: every victim without it is then protected"
@@ -281,11 +282,9 @@ def no_node_passes(tree: Tree) -> Iterator[Diagnostic]:
 def never_rejects(tree: Tree) -> Iterator[Diagnostic]:
     """A filter that rejects no node, because an earlier one or its `when` says the same."""
     for clause in _filters(tree):
-        wanted = [fact(part) for part in conjuncts(*clause.requires)]
-        if clause.when is None or not wanted:
+        if clause.when is None or not clause.requires:
             continue
-        known = [fact(part) for part in conjuncts(clause.when)]
-        if all(any(each.implies(part) for each in known) for part in wanted):
+        if all(includes(each, clause.when) for each in clause.requires):
             message = "this is what the `when` says, so the filter rejects no node"
             hint = "leave out the `when`, or require something else"
             edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")

@@ -86,9 +86,10 @@ _OTHERS = re.compile(r"(?:peer\.(name|uid) != pod|pod\.(name|uid) != peer)\.(?:\
 @rule("P0339")
 def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
     """A strict limit that lets in no pod of its own, or only the first, or one too many."""
+    yield from _full_where_it_must_be(tree)
     for clause in tree.clauses(Limit):
         bound, amount = clause.bound, tree.constant(clause.bound.amount)
-        if not clause.strength.strict or clause.per.of_nodes or amount is None or clause.added:
+        if not clause.strength.strict or clause.per.counted or amount is None or clause.added:
             continue
         if clause.pods is not None and clause.pods.state:
             # A pod that has just been placed is in no state.
@@ -114,6 +115,26 @@ def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
         if amount == 0 and clause.pods is None:
             hint += ", or `pods where` and a condition, for the pods that none may be beside"
         yield finding(message, bound.span, hint, Fix(bound.span, better))
+
+
+def _full_where_it_must_be(tree: Tree) -> Iterator[Diagnostic]:
+    """`at most N` beside `at least M` of the same pods in one place: later pods have no place."""
+    strict = [c for c in tree.clauses(Limit) if c.strength.strict and not c.added]
+    for least in (c for c in strict if c.bound.kind == "at least" and not c.per.counted):
+        where = least.pods.where if least.pods is not None else None
+        if not tree.constant(least.bound.amount) or not (
+            where is None or _counts_itself(where, tree)
+        ):
+            continue
+        for most in (c for c in strict if c.bound.kind != "at least"):
+            same = (most.per, most.pods, most.when) == (least.per, least.pods, least.when)
+            if same and (number := tree.constant(most.bound.amount)):
+                message = (
+                    f"with limit `{most.name}` only {number:g} of these pods have a place: others "
+                    "must go where one is, and there is no room"
+                )
+                hint = "let one of the two limits be about another place"
+                yield finding(message, least.bound.span, hint)
 
 
 def _without_itself(where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagnostic]:
@@ -207,39 +228,6 @@ def share_without_percent(tree: Tree) -> Iterator[Diagnostic]:
 def _is_round(number: float) -> bool:
     is_round = number % _ROUND_PERCENT == 0 or number in _THIRDS
     return is_round and _LEAST_PERCENT <= number <= _WHOLE
-
-
-# ---- without effect
-
-# A node has 110 pods by default, and no kubelet is run with as many as this.
-_MOST_PODS = 500
-
-
-@rule("P0353")
-def bound_without_effect(tree: Tree) -> Iterator[Diagnostic]:
-    """A bound that holds wherever the pods are."""
-    for clause in tree.clauses(Limit):
-        amount, kind = tree.constant(clause.bound.amount), clause.bound.kind
-        if amount is None or clause.added is not None:
-            continue
-        if clause.per.scope == "node" and kind == "at most" and amount > _MOST_PODS:
-            message = f"no node has more than {amount:g} pods, so this limit never rejects one"
-            hint = "write a smaller number, `per domain node.zone` or `per cluster`"
-            yield finding(message, clause.bound.span, hint)
-        elif kind == "at least" and amount == 0:
-            yield _always_kept("at least 0", "at least 1", clause.bound.span)
-    for share in tree.clauses(Share):
-        bound, amount = share.bound, tree.constant(share.bound.amount)
-        if bound.kind == "at least" and amount == 0:
-            said = f"at least 0{'%' * bound.percent}"
-            yield _always_kept(said, "at most 0%", bound.span)
-        elif bound.kind == "at most" and amount == _WHOLE and bound.percent:
-            yield _always_kept("at most 100%", "at least 100%", bound.span)
-
-
-def _always_kept(said: str, meant: str, span: Span) -> Diagnostic:
-    hint = f"write another number, or `{meant}` if that is meant"
-    return finding(f"`{said}` is kept wherever the pods are", span, hint)
 
 
 # ---- domains

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 
 from grammar.checker.policy_checker import Checked
 from grammar.clauses.filter import Filter
-from grammar.clauses.gang import Gang
+from grammar.clauses.gang import MOST_MEMBERS, Gang
 from grammar.clauses.limit import Limit
 from grammar.clauses.score import Score
 from grammar.meaning.access import Path, kept
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Severity
-from grammar.rules.ranges import exclude_each_other
+from grammar.messages.diagnostics import Diagnostic, Fix, Severity
+from grammar.rules.ranges import exclude_each_other, includes
 from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
@@ -213,9 +213,9 @@ def mutual_parts(tree: Tree) -> Iterator[Diagnostic]:
 def _parts(clause: Limit, tree: Tree) -> Iterator[tuple[str, Span, str]]:
     """What a mutual limit does not do, where, and what to write."""
     bound, amount = clause.bound, tree.constant(clause.bound.amount)
-    if clause.per.of_nodes:
-        hint = "write `per node`, `per domain …` or `per cluster`, or remove `mutual`"
-        yield "counts pods, not nodes", clause.name_span, hint
+    if clause.per.counted:
+        hint = "write `per node`, `per zone` or `per cluster`, or remove `mutual`"
+        yield "counts pods, not places", clause.name_span, hint
     elif clause.pods is not None and clause.pods.amount is not None:
         hint = "remove `sum … of`, or remove `mutual`"
         yield "counts pods, and has no sum", clause.pods.amount.span, hint
@@ -304,6 +304,36 @@ def value_of_no_gang(tree: Tree) -> Iterator[Diagnostic]:
             yield catalogue.no_gangs("this is the same for all pods of a namespace", by.span)
         elif isinstance(by, ast.Select) and found[0].path[1:] in _OWN:
             yield catalogue.no_gangs(f"each pod has a `{tree.shown(by)}` of its own", by.span)
+
+
+@rule("P0362")
+def gang_that_is_never_whole(tree: Tree) -> Iterator[Diagnostic]:
+    """A number or a role that no gang can have, or that says nothing."""
+    for clause in tree.clauses(Gang):
+        roles, of_all = [each for each in clause.numbers if each.where is not None], clause.of_all
+        known = [number for each in roles if (number := tree.constant(each.amount)) is not None]
+        percent = of_all is None or of_all.percent
+        least = tree.constant(of_all.amount) if of_all is not None and not percent else None
+        if (most := max(least or 0, sum(known))) > MOST_MEMBERS:
+            hint = f"write at most {MOST_MEMBERS}"
+            at = of_all.span if of_all is not None and most == least else roles[-1].span
+            yield finding(f"{most:g} members are never held at the same time", at, hint)
+        elif of_all is not None and least is not None and sum(known) > least:
+            better = f"at least {most:g}"
+            message = f"the roles need {most:g} members, so this number says nothing"
+            yield finding(message, of_all.span, f"write `{better}`", Fix(of_all.span, better))
+        for number, each in enumerate(roles):
+            assert each.where is not None, "it is a role"
+            for read in reads(each.where, tree.environment.definitions):
+                if {*read.path[1:2]} & _CHANGING:
+                    message = f"`{'.'.join(read.path)}` changes when a member is placed"
+                    hint = 'write what stays, such as `peer.labels["role"]`'
+                    yield finding(f"{message}, so it says no role", read.span, hint)
+            for other in roles[:number]:
+                if other.where is not None and includes(other.where, each.where):
+                    message = "no member has this role: those with it have an earlier one"
+                    yield finding(message, each.where.span, "write this role before the other one")
+                    break
 
 
 @rule("P0342")

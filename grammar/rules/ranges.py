@@ -16,7 +16,7 @@ from math import inf, isfinite, isnan
 from grammar.meaning.environment import inside
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
-from grammar.tree.types import QUANTITY, TIMESTAMP
+from grammar.tree.types import BOOL, QUANTITY, TIMESTAMP
 from grammar.tree.walk import conjuncts, walk
 
 # ---- facts
@@ -130,6 +130,13 @@ def exclude_each_other(one: ast.Expr, other: ast.Expr) -> bool:
     """Whether it is known that two conditions are never true together."""
     known = [fact(part) for part in conjuncts(one)]
     return any(each.excludes(fact(part)) for part in conjuncts(other) for each in known)
+
+
+def includes(one: ast.Expr, other: ast.Expr) -> bool:
+    """Whether it is known that the second of two conditions is never true without the first."""
+    known = [fact(part) for part in conjuncts(other)]
+    wanted = (fact(part) for part in conjuncts(one) if part != ast.Literal(True, BOOL))
+    return all(any(each.implies(part) for each in known) for part in wanted)
 
 
 # ---- extents

@@ -10,14 +10,13 @@ import functools
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from zoneinfo import available_timezones
 
 from grammar.checker.declarations import is_example
 from grammar.meaning.constants import constants
 from grammar.meaning.environment import Environment, inside
 from grammar.meaning.schema import Field
-from grammar.messages import catalogue
+from grammar.messages import catalogue, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.rules.ranges import PARTS_OF_TIME
 from grammar.rules.rule import Tree, finding, instead, on
@@ -34,17 +33,6 @@ from grammar.values.time import Timestamp
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 OF_CLAIMS = "storage"
 RESOURCE_PREFIXES = ("hugepages-", "attachable-volumes-")
-# What people call them.
-RESOURCE_HABITS: Mapping[str, str] = {
-    "core": "cpu",
-    "cores": "cpu",
-    "disk": "ephemeral-storage",
-    "mem": "memory",
-    "pod": "pods",
-    "ram": "memory",
-    "storage": "ephemeral-storage",
-    "vcpu": "cpu",
-}
 
 
 # ---- what is compared
@@ -53,13 +41,12 @@ RESOURCE_HABITS: Mapping[str, str] = {
 LABEL_MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
 # Functions whose result is the value, or one of the values, of what they are called on.
 _KEEPING = frozenset({"orValue", "value", "or"})
-_CHOOSING = frozenset({"distinct", "sort", "reverse", "slice", "flatten"})
 
 
 def compared(
-    expr: ast.Expr, environment: Environment, *, items: bool = False
+    expr: ast.Expr, environment: Environment
 ) -> Iterator[tuple[ast.Expr, tuple[ast.Literal, ...]]]:
-    """What `==`, `!=` or `in` compares with constants, and these; `items` are those of lists."""
+    """What `==`, `!=` or `in` compares with constants, and these."""
     if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
         return
     for read, other in ((expr.left, expr.right), (expr.right, expr.left)):
@@ -67,9 +54,6 @@ def compared(
         found = tuple(c for each in listed for c in constants(each, environment))
         if found and (expr.op != "in" or read is expr.left):
             yield read, found
-        if found and items:
-            inner = read.elements if isinstance(read, ast.ListLiteral) else ()
-            yield from ((each, found) for each in (*inner, *items_of(read)))
 
 
 def _keys(expr: ast.Expr, tree: Tree) -> Iterator[tuple[ast.Expr, str, Span]]:
@@ -107,19 +91,6 @@ def unwrapped(expr: ast.Expr) -> ast.Expr:
             return expr
 
 
-def items_of(expr: ast.Expr) -> tuple[ast.Expr, ...]:
-    """An expression for the items of a list; none if the list is not one of fields."""
-    match expr:
-        case ast.Comprehension("map" | "transformList", _, _, (*_, made)):
-            return (made,)
-        case ast.Comprehension("filter" | "sortBy", target):
-            return items_of(target)
-        case ast.Call(function, target) if target is not None and function in _CHOOSING:
-            return items_of(target)
-        case _:
-            return ()
-
-
 def reads_field(read: ast.Expr, field: str, *records: str) -> bool:
     """Whether an expression reads this field of one of these records."""
     match read:
@@ -127,13 +98,6 @@ def reads_field(read: ast.Expr, field: str, *records: str) -> bool:
             return name == field and inside(operand.type).name in records
         case _:
             return False
-
-
-def root_of(expr: ast.Expr) -> str | None:
-    """The name that a chain of fields and keys begins with."""
-    while isinstance(expr, ast.Index | ast.Select):
-        expr = expr.operand
-    return expr.name if isinstance(expr, ast.Ident) else None
 
 
 # ---- unknown ones
@@ -151,7 +115,7 @@ _WORKLOAD, _SYSTEM = Type("Workload"), Type("NodeSystemInfo")
 @on("P0333", ast.Binary)
 def unknown_word(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """A word that a field never has."""
-    for read, values in compared(expr, tree.environment, items=True):
+    for read, values in compared(expr, tree.environment):
         if (known := _words(read, tree.environment)) is None:
             continue
         of_workloads = tree.environment.field(_WORKLOAD, "kind")
@@ -179,9 +143,7 @@ def _unknown(name: str, field: Field, constant: ast.Literal) -> Iterator[Diagnos
         # `node-critical`, which is not meant as `system-node-critical`.
         close = None
     message = f"`{text}` is no {'known ' if field.open else ''}{name}"
-    if close is None and text.startswith("Not") and text[3:] in field.words:
-        yield finding(message, constant.span, f'write `"{text[3:]}"`, and another `status`')
-    elif close is not None or not field.open:
+    if close is not None or not field.open:
         meant = (close,) if close is not None else field.words
         hint = f"write {catalogue.listed(f'`{print_string(word)}`' for word in meant)}"
         yield finding(message, constant.span, hint)
@@ -207,13 +169,8 @@ def _words(written: ast.Expr, environment: Environment) -> tuple[str, Field] | N
                 if field is not None and field.words
                 else None
             )
-        case ast.Index(listed) if inside(listed.type).name == "list":
-            items = items_of(listed)
-        case ast.Call("first" | "last", target) if target is not None:
-            items = items_of(target)
         case _:
             return None
-    return next(filter(None, (_words(item, environment) for item in items)), None)
 
 
 # ---- names of resources
@@ -228,13 +185,12 @@ def unknown_resource(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     for holder, name, span in _keys(expr, tree):
         if not _of_resources(holder) or _is_resource(name, holder):
             continue
-        meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
+        meant = plain_words.RESOURCES.get(name.lower()) or nearest(name, RESOURCES)
         hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
-        if meant is not None:
-            key = print_string(meant)
-            if isinstance(expr, ast.Select):
-                key = meant if meant.isidentifier() else f"[{key}]"
-            hint = f"write `{key}`"
+        if meant is not None and isinstance(expr, ast.Select):
+            hint = f"write `{meant if meant.isidentifier() else f'[{print_string(meant)}]'}`"
+        elif meant is not None:
+            hint = f"write `{print_string(meant)}`"
         yield finding(f"no pod and no node has a resource `{name}`", span, hint)
 
 
@@ -291,8 +247,6 @@ _FORMER: Mapping[str, str] = {
 }
 # The keys of labels that nodes have by themselves.
 _KEYS = (*_FORMER.values(), "kubernetes.io/hostname")
-# Keys that differ in a letter or two.
-_NEARLY = 0.93
 _ROLE = "node-role.kubernetes.io/"
 _ARCHITECTURES: Mapping[str, str] = {
     **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "intel"), "amd64"),
@@ -308,7 +262,7 @@ def label_of_other_name(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     for holder, key, span in _keys(expr, tree):
         if isinstance(holder, ast.Select) and holder.name in LABEL_MAPS:
             yield from _of_key("label", key, span)
-    for read, values in compared(expr, tree.environment, items=True):
+    for read, values in compared(expr, tree.environment):
         for found in values:
             if not isinstance(found.value, str):
                 continue
@@ -321,14 +275,11 @@ def label_of_other_name(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
 def _of_key(what: str, key: str, span: Span) -> Iterator[Diagnostic]:
     if (now := _FORMER.get(key)) is not None:
         yield instead(f"the {what} `{key}` is gone", span, print_string(now))
-    elif key not in _KEYS and not is_example(key):
-        close = get_close_matches(key, _KEYS, 1, _NEARLY)
+    elif what == "label" and key not in _KEYS:
         domain, _, name = key.rpartition("/")
-        if domain.endswith("kubernetes.io"):
-            close += [known for known in _KEYS if known.rpartition("/")[2] == name]
-        if close and what == "label":
-            message = f"the label `{key}` is not one of Kubernetes"
-            yield instead(message, span, print_string(close[0]))
+        meant = next((known for known in _KEYS if known.rpartition("/")[2] == name), None)
+        if meant is not None and domain.endswith("kubernetes.io"):
+            yield instead(f"the label `{key}` is not one of Kubernetes", span, print_string(meant))
 
 
 def _of_value(
@@ -354,9 +305,6 @@ def _of_value(
 
 # ---- times
 
-# After the last one, the first one comes again.
-_ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
-
 
 @on("P0333", ast.Binary)
 def unknown_time(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
@@ -371,19 +319,11 @@ def unknown_time(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
             number = constant.value
             if isinstance(number, int) and not least <= number <= most:
                 hint = f"write a number from {least} to {most}"
-                if part == "getDayOfWeek" and number == most + 1:
-                    hint = "write `0`, which is Sunday"
-                elif number == most + 1:
-                    near = least if part in _ROUND else most
-                    hint = f"write `{near}`: it is from {least} to {most}"
                 yield finding(f"`{part}()` is never {number}", constant.span, hint)
 
 
 # ---- time zones
 
-_OFFSET = re.compile(r"(?:UTC|GMT) ?([+-])(\d{1,2})(?::?(\d\d))?\Z", re.IGNORECASE)
-# Longer names are like none; the comparison takes time by the length.
-_LONGEST = 40
 _SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
 
 
@@ -397,7 +337,9 @@ def unknown_zone(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
             for constant in constants(zone, tree.environment):
                 name = constant.value
                 if isinstance(name, str) and not _is_zone(name):
-                    yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
+                    meant = _zones().get(name.replace(" ", "_").lower())
+                    hint = _SOME_ZONES if meant is None else f"write `{print_string(meant)}`"
+                    yield catalogue.unknown_zone(name, hint, constant.span)
 
 
 def _is_zone(name: str) -> bool:
@@ -410,19 +352,9 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-def _zone_hint(name: str) -> str:
-    # The sign of `Etc/GMT+1` is that of the other direction.
-    if (offset := _OFFSET.match(name)) is not None:
-        return f'write `"{offset[1]}{int(offset[2]):02}:{offset[3] or "00"}"`'
-    zones = {zone.lower(): zone for zone in _zones()}
-    written = name.replace(" ", "_").lower()
-    # `Berlin` for `Europe/Berlin`.
-    cities = [low for low in zones if low.rpartition("/")[2] == written]
-    close = cities or get_close_matches(written[:_LONGEST], zones, n=1, cutoff=0.77)
-    return f"write `{print_string(zones[close[0]])}`" if close else _SOME_ZONES
-
-
 @functools.lru_cache(maxsize=1)
-def _zones() -> tuple[str, ...]:
-    """The names of all time zones; finding them takes the time of hundreds of files."""
-    return tuple(sorted(z for z in available_timezones() if "/" in z or z == "UTC"))
+def _zones() -> Mapping[str, str]:
+    """All time zones by name and by city; finding them takes the time of hundreds of files."""
+    # The sign of `Etc/GMT+1` is that of the other direction.
+    names = sorted(z for z in available_timezones() if "/" in z and not z.startswith("Etc/"))
+    return {part.lower(): name for name in names for part in (name, name.rpartition("/")[2])}

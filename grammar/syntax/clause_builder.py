@@ -32,8 +32,8 @@ from grammar.clauses.reading import (
     tokens,
 )
 from grammar.syntax.expression_builder import ExpressionBuilder, template
-from grammar.tree.ast import Expr, MapLiteral
-from grammar.tree.clause_parts import MOST_REPAIRS, Repair, minute_of
+from grammar.tree.ast import Expr, Literal, MapLiteral
+from grammar.tree.clause_parts import MOST_REPAIRS, Per, Repair, minute_of
 from grammar.tree.policy import (
     EVERY_SECONDS,
     MOST_STALE,
@@ -66,7 +66,7 @@ from grammar.tree.policy import (
     Use,
     usual_stale,
 )
-from grammar.tree.types import DYN, Type
+from grammar.tree.types import DYN, INT, Type
 
 # ---- values of parts
 
@@ -184,8 +184,8 @@ class Builder(ExpressionBuilder):
     def mode(self, c: list[Child]) -> Setting:
         return Setting("mode", choice(c, "mode", ("enforce", "audit")), span_of(c))
 
-    def failure(self, c: list[Child]) -> Setting:
-        return Setting("failure", choice(c, "failure rule", ("fail", "ignore")), span_of(c))
+    def missing_rule(self, c: list[Child]) -> Setting:
+        return Setting("missing", str(_missing(c)), span_of(c))
 
     def portable(self, c: list[Child]) -> Setting:
         return Setting("portable", span=span_of(c))
@@ -251,9 +251,13 @@ class Builder(ExpressionBuilder):
         (name,) = tokens(c, "IDENT")
         if declared := [p for p in c if isinstance(p, ReadPart)]:
             (kind,) = declared
-            return Column(str(name), kind.value, None, token_span(name), kind.span)
+            return Column(str(name), kind.value, None, "", token_span(name), kind.span)
+        if has(c, "COUNT"):
+            one = Literal(1, INT, span_of(c))
+            return Column(str(name), DYN, one, "count", token_span(name), span_of(c))
         value = expr_of(c)
-        return Column(str(name), DYN, value, token_span(name), value.span)
+        over: OneOf["sum", "max", ""] = "sum" if has(c, "SUM") else "max" if has(c, "MAX") else ""
+        return Column(str(name), DYN, value, over, token_span(name), value.span)
 
     def group(self, c: list[Child]) -> Group:
         (name,) = tokens(c, "IDENT")
@@ -262,7 +266,7 @@ class Builder(ExpressionBuilder):
     def count(self, c: list[Child]) -> Count:
         (pods,) = (part for part in c if isinstance(part, ReadPart))
         name = tokens(c, "IDENT")[0]
-        per = read_per([each for each in c if each is not name and each is not pods])
+        per = read_per(c) if has(c, "PER") else Per("cluster")
         return Count(str(name), pods.value, per, span_of(c), token_span(name))
 
     counted = _part("pods", read_pods)

@@ -219,6 +219,8 @@ class ExpressionBuilder:
                 return ast.Literal(float(str(token)), DOUBLE, span)
             case "STRING":
                 return ast.Literal(text_of(token), STRING, span)
+            case "AMOUNT":
+                return ast.Literal(str(token), STRING, span)
             case "TRUE" | "FALSE":
                 return ast.Literal(token.type == "TRUE", BOOL, span)
             case "NULL":

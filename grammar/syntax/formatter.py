@@ -195,7 +195,9 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
             *others, (head, of_pods, _) = pod_lines(pods)
             assert of_pods is not None, "a count has a condition"
             whole = "".join(f"{text}{print_expression(e)} " for text, e, _ in others if e)
-            of = "" if per.scope == "cluster" else f" {next(per_lines(per))[0]}"
+            ((words, place, _),) = per_lines(per)
+            words += print_expression(place) if place is not None else ""
+            of = "" if per.place == "cluster" else f" {words}"
             yield from _wrapped(1, f"count {name}{of} = {whole}{head}", of_pods, item.span)
         case Data():
             yield from _data(item, wide=wide)
@@ -287,7 +289,8 @@ def _columns(data: Data, *, wide: bool) -> Iterator[_Row]:
 def _column(column: Column) -> str:
     if column.value is None:
         return f"{column.name}: {column.type}"
-    return f"{column.name} = {print_expression(column.value)}"
+    value = [print_expression(column.value)] if column.over != "count" else []
+    return " ".join([column.name, "=", *filter(None, [column.over]), *value])
 
 
 def print_parameter(parameter: Parameter) -> str:

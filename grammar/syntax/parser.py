@@ -215,10 +215,12 @@ def closed(found: Diagnostic, text: str) -> str | None:
 
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
-_POLICY_ITEMS = frozenset(CLAUSE_WORDS) | frozenset(
-    "use description weight mode failure for let def group count".split()
+# What declares a name in a policy, and all words that begin an item of one.
+DECLARING = frozenset({"let", "def", "data", "group", "count", "cards"})
+ITEMS = DECLARING.union(
+    CLAUSE_WORDS, "use description weight mode missing portable repair for".split()
 )
-_ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
+_ITEMS = ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]"
@@ -343,7 +345,7 @@ _NAMED = {
     "SIGNED": "a number",
     "INT": "a whole number",
     "PERCENT": "a percentage",
-    "LENGTH": "a length of time such as `90s`",
+    "AMOUNT": "a length of time such as `90s`",
     "RELOP": "a comparison",
     "LBRACE": "`{`",
     "RBRACE": "`}`",
@@ -357,7 +359,7 @@ _NAMED = {
     "__ANON_1": "`..`",
 }
 # Where all of these are allowed, any item of a policy is.
-_ITEM_RULES = frozenset(word.upper() for word in _POLICY_ITEMS)
+_ITEM_RULES = frozenset(word.upper() for word in ITEMS)
 # Terminals that begin or continue an expression; messages do not list them one by one.
 _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
 _OPERATORS = frozenset(
@@ -591,7 +593,7 @@ def _expected(accepted: set[str]) -> list[str]:
         accepted = (
             accepted
             - _STARTERS
-            - {"IDENT", "STRING", "INT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
+            - {"IDENT", "STRING", "INT", "AMOUNT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
         )
     elif accepted & _OPERATORS:
         accepted = (

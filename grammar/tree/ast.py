@@ -31,7 +31,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Ident:
-    """An identifier; `absolute` is true for `.name`, which skips the container."""
+    """An identifier; `absolute` is true for `.name`, which is no local name."""
 
     name: str
     absolute: bool = False

@@ -96,22 +96,23 @@ class Strength:
 
 @dataclass(frozen=True, slots=True)
 class Per:
-    """`per node`, `per cluster`, `per domain e`; or `used|empty nodes where e`, to count nodes.
+    """`per PLACE`, or `used|empty PLACE where e`, to count places.
 
-    `per group g` names the `group`. Its domain is what the group is by, once that is checked.
-    `amount` is what each of the used nodes adds; without it each adds one.
+    A place is `node`, `cluster`, or an expression of the node; once that is checked, the name of a
+    group is in `group`, and what the group is by in its place. `amount` is what each of the used
+    nodes adds; without it each place adds one. `where` says which nodes count.
     """
 
-    scope: OneOf["node", "cluster", "domain", "group", "used nodes", "empty nodes"]
-    domain: Expr | None = None
+    place: OneOf["node", "cluster"] | Expr
+    counted: OneOf["", "used", "empty"] = ""
     where: Expr | None = None
-    group: str = ""
     amount: Expr | None = None
-    group_span: Span = field(default=NO_SPAN, compare=False)
+    group: str = ""
 
     @property
-    def of_nodes(self) -> bool:
-        return self.scope in ("used nodes", "empty nodes")
+    def domain(self) -> Expr | None:
+        """The value that names the place of a node; None for the node itself and the cluster."""
+        return self.place if isinstance(self.place, Expr) else None
 
 
 @dataclass(frozen=True, slots=True)

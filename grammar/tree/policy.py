@@ -33,11 +33,15 @@ COLUMN_OF = "A column of "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its type as declared, or the expression of its value in `from objects`."""
+    """A column: its type as declared, or the expression of its value in `from objects`.
+
+    `over` says what the objects of one key have together, as in `sum quantity(…)`.
+    """
 
     name: str
     type: Type
     value: Expr | None = None
+    over: OneOf["", "sum", "max", "count"] = ""
     span: Span = field(default=NO_SPAN, compare=False)
     type_span: Span = field(default=NO_SPAN, compare=False)
 
@@ -173,7 +177,7 @@ class Group:
 class Count:
     """`count NAME [per …] = [sum a of] [all] [STATE] pods where e`: a number of pods, or a sum.
 
-    It is of the cluster, of the node that is being evaluated, or of its group.
+    It is of the cluster, of the node that is being evaluated, or of another place of this node.
     """
 
     name: str
@@ -193,7 +197,7 @@ class Count:
     @property
     def stands_for(self) -> str:
         """What may be read where its name is read."""
-        return COUNT if self.per.scope == "cluster" else COUNT_OF_NODES
+        return COUNT if self.per.place == "cluster" else COUNT_OF_NODES
 
 
 def is_group(kind: Type) -> bool:
@@ -332,12 +336,12 @@ class Def:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting: `description`, `weight`, `mode`, `failure`, `portable` or `repair`, once at most.
+    """A setting: `description`, `weight`, `mode`, `missing`, `portable` or `repair`, once at most.
 
     `portable` has no value.
     """
 
-    name: OneOf["description", "weight", "mode", "failure", "portable", "repair"]
+    name: OneOf["description", "weight", "mode", "missing", "portable", "repair"]
     value: str | int | Repair = ""
     span: Span = field(default=NO_SPAN, compare=False)
 
@@ -406,6 +410,11 @@ class Policy:
         """How pods that break its clauses may be evicted; None where they may not."""
         values = (i.value for i in self.items if isinstance(i, Setting))
         return next((value for value in values if isinstance(value, Repair)), None)
+
+    def passes_missing(self, clause: AnyClause | None = None) -> bool:
+        """Whether what has no value passes: the clause says so, or else the policy."""
+        rule = None if clause is None else clause.missing
+        return (self.setting("missing", "fail") if rule is None else rule) == "pass"
 
     def setting(self, name: str, default: str | int) -> str | int:
         values = (i.value for i in self.items if isinstance(i, Setting) and i.name == name)

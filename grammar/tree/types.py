@@ -41,8 +41,6 @@ TIMESTAMP = Type("timestamp")
 IP = Type("ip")
 CIDR = Type("cidr")
 SEMVER = Type("semver")
-URL = Type("url")
-FORMAT = Type("format")
 TYPE = Type("type")
 DYN = Type("dyn")
 # The type of an expression that was already reported. It agrees with every type, so that one

@@ -9,12 +9,10 @@ from typing import cast
 
 from grammar.tree.types import DYN, TYPE, A, Overload, function
 from grammar.values.addresses import Cidr
-from grammar.values.named_formats import Format
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.time import Duration, Timestamp
-from grammar.values.url import Url
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,6 @@ _KINDS: dict[type, str] = {
     IPv4Address: "ip",
     IPv6Address: "ip",
     Cidr: "cidr",
-    Url: "url",
-    Format: "format",
 }
 # The names in CEL of types that have another name here (langdef, Values).
 _SHOWN = {
@@ -58,8 +54,6 @@ _SHOWN = {
     "cidr": "net.CIDR",
     "quantity": "kubernetes.Quantity",
     "semver": "kubernetes.Semver",
-    "url": "kubernetes.URL",
-    "format": "kubernetes.NamedFormat",
 }
 # The names that stand for a type in an expression.
 TYPE_NAMES = {

@@ -37,7 +37,7 @@ from grammar.values.time import Duration, Timestamp
 
 _NUMBERS = {"int", "double"}
 _ORDERED = _NUMBERS | {"bool", "string", "quantity", "duration", "timestamp", "semver"}
-_PLUS: dict[str, Callable[[Any, Any], object]] = {
+PLUS: dict[str, Callable[[Any, Any], object]] = {
     "int": lambda left, right: checked(left + right),
     "double": add,
     "quantity": add,
@@ -89,9 +89,9 @@ def _sum(items: Items, zero: object) -> object:
     if not items:
         return zero
     kinds = set(map(kind, items))
-    if len(kinds) > 1 or not kinds <= _PLUS.keys():
+    if len(kinds) > 1 or not kinds <= PLUS.keys():
         raise EvaluationError(f"no such overload: no sum of {' and '.join(sorted(kinds))}")
-    return reduce(_PLUS[kinds.pop()], items)
+    return reduce(PLUS[kinds.pop()], items)
 
 
 def is_sorted(items: Items) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from grammar.tree.types import BOOL, QUANTITY, STRING, TIMESTAMP, Overload, Type, map_of, member
 from grammar.values.errors import MissingError
-from grammar.values.named_formats import is_label_value
+from grammar.values.object_names import is_label_value
 from grammar.values.quantity import Quantity, Resources, less
 from grammar.values.sizes import Size
 from grammar.values.time import Timestamp

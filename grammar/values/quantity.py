@@ -26,7 +26,6 @@ _QUANTITY = re.compile(
 )
 _DIGIT_FIRST = re.compile(r"[+-]?\.?\d", re.ASCII)
 _WRONG_SUFFIX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\Z", re.ASCII)
-_CANONICAL = re.compile(r"-?(\d+)([A-Za-z]*)(?:\d*)\Z", re.ASCII)
 _MOST_CHARACTERS = 200
 # With a larger exponent an amount is out of range, with a smaller one the least that there is.
 _MOST_EXPONENT = 400
@@ -205,31 +204,6 @@ def _to_int(amount: Quantity) -> int:
     return checked(amount.nanos // NANO)
 
 
-# The digits that Kubernetes keeps in 64 bits, of decimal and of binary amounts.
-_DECIMAL_DIGITS, _BINARY_DIGITS = 18, 14
-
-
-def _is_integer(amount: Quantity) -> bool:
-    """Whether Kubernetes keeps the amount, as it writes it, as an int: `1Ti`, but not `1Pi`."""
-    if amount.nanos % NANO:
-        return False
-    found = _CANONICAL.match(str(amount))
-    if found is None:
-        return False
-    digits, suffix = found.groups()
-    if suffix in _BINARY:
-        power = _BINARY[suffix].bit_length() - 1
-        return len(digits) + power * 3 // 10 <= _BINARY_DIGITS
-    return len(digits) <= _DECIMAL_DIGITS and abs(amount.nanos) // NANO < 2**63
-
-
-def _as_integer(amount: Quantity) -> int:
-    whole = _to_int(amount)
-    if not _is_integer(amount):
-        raise EvaluationError(f"`{amount}` is too large for `asInteger`; `int` takes it")
-    return whole
-
-
 def _sign(amount: Quantity) -> int:
     return (amount.nanos > 0) - (amount.nanos < 0)
 
@@ -267,7 +241,7 @@ OVERLOADS: tuple[Overload, ...] = (
     # Kubernetes documents `q.sign()` and declares `sign(q)`.
     member("sign", (QUANTITY,), INT, _sign),
     function("sign", (QUANTITY,), INT, _sign),
-    member("isInteger", (QUANTITY,), BOOL, _is_integer),
-    member("asInteger", (QUANTITY,), INT, _as_integer),
+    member("isInteger", (QUANTITY,), BOOL, lambda q: q.nanos % NANO == 0),
+    member("asInteger", (QUANTITY,), INT, _to_int),
     member("asApproximateFloat", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),
 )

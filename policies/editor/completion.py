@@ -17,7 +17,8 @@ from typing import Protocol, cast, get_args
 
 from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
-from grammar.checker.policy_checker import VARIABLES
+from grammar.checker.policy_checker import READ_IN, VARIABLES
+from grammar.clauses.parts import EVERYWHERE
 from grammar.meaning.environment import Environment, variables_of_macro
 from grammar.meaning.schema import Field
 from grammar.messages.texts import cut
@@ -187,7 +188,6 @@ def _member_functions(environment: Environment, type_: Type) -> Iterator[str]:
 # Names that the grammar does not distinguish, by the word before them.
 _CHOICES = {
     "mode": ("enforce", "audit"),
-    "failure": ("fail", "ignore"),
     "missing": ("fail", "pass"),
     "nodes": get_args(NodeSet),
     "range": get_args(Order),
@@ -358,11 +358,14 @@ def _words(
     if code.strip() and any(sets[1:]):
         sets[0] = set()  # a text that can be a clause is not an expression that starts like one
     accepted = set[str]().union(*sets)
-    if "LENGTH" in accepted:
+    if "AMOUNT" in accepted and "NOT" not in accepted:
         yield from (Candidate(text, "word", "length of time") for text in ("30s", "1m", "5m"))
     if before and not accepted.isdisjoint({"NAME", "IDENT"}):
         yield from (Candidate(word, "word") for word in _CHOICES.get(before[-1].text, ()))
-    if "IDENT" in accepted and "NOT" in accepted:
+    if before and before[-1].text in ("per", "over", "within", "used", "empty"):
+        places = dict.fromkeys(("node", "cluster", *EVERYWHERE, *around.environment.groups))
+        yield from (Candidate(name, "name") for name in places)
+    elif "IDENT" in accepted and "NOT" in accepted:
         environment = macro_variables(before, around.environment)[0]
         if _is_about_object(before):
             yield Candidate(OBJECT, "name", str(DYN), "The object that a row is made of.")
@@ -373,9 +376,6 @@ def _words(
         schema = around.environment.schema
         records = schema.records if schema is not None else ()
         yield from (Candidate(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
-    elif "IDENT" in accepted and [t.text for t in before[-2:]] == ["per", "group"]:
-        groups = around.environment.groups
-        yield from (Candidate(name, "name", str(its.type)) for name, its in groups.items())
     elif "IDENT" in accepted:
         yield from _parameters(around, before)
     yield from (Candidate(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
@@ -411,8 +411,8 @@ def names(environment: Environment) -> Iterator[Candidate]:
         Candidate(f"{name}(", "function", str(its.result)) for name, its in environment.defs.items()
     )
     for name, type_ in VARIABLES.items():
-        what, where = VARIABLE_MEANINGS[name]
-        about = f"{what[0].upper()}{what[1:]}.\nCan be read in: {where}."
+        what = VARIABLE_MEANINGS[name]
+        about = f"{what[0].upper()}{what[1:]}.\nCan be read in: {READ_IN[name]}."
         yield Candidate(name, "name", str(type_), about, f"{name}: {type_}")
     if environment.tables:
         yield Candidate("data", "name", "tables", "The tables of data of the policy.")
@@ -440,16 +440,15 @@ def _is_in_brackets(code: Sequence[EditedToken]) -> bool:
     return bool(open_) and code[open_[-1]].text in ("[", "[?")
 
 
-# The meaning of each variable, and the clauses that can read it.
+# The meaning of each variable.
 VARIABLE_MEANINGS = {
-    "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
-    "node": ("a candidate node", "filters, scores, binds, shares, domains, bounds"),
-    "peer": ("another pod that a clause may count", "`pods where`, `of pods by`"),
-    "victim": ("a pod that may be evicted", "`protect`"),
-    "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
-    "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),
-    "now": ("the time of the request", "everywhere but in domains and bounds"),
-    "domain": ("the value of the domain", "bounds per domain, skews"),
+    "pod": "the pod that kube-scheduler asks about",
+    "node": "a candidate node",
+    "peer": "another pod that a clause may count",
+    "victim": "a pod that may be evicted",
+    "victims": "the pods that may be evicted together",
+    "namespaceObject": "the pod's namespace",
+    "now": "the time of the request",
 }
 # The longest text of a data block that is shown.
 _LONGEST = 400

@@ -7,8 +7,9 @@ of `admission.k8s.io/v1`, the second the webhooks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
@@ -28,6 +29,7 @@ from server.admission.checking_process import CheckingProcess, CheckStoppedError
 from server.call import CallRecord, ReviewedObject
 from server.errors import Outcome, RequestError
 from server.http.bodies import BodyReader, refuse_encoded
+from server.http.middleware import VerbHandler
 from server.metrics.metrics import Metrics
 from server.settings import DECISION_SHARE, Settings
 from server.wire import decode
@@ -88,16 +90,7 @@ class _ReviewRequest(Struct, rename="camel"):
     request: Review | None = None
 
 
-class _PodSpec(Struct, rename="camel"):
-    scheduler_name: str = ""
-
-
-class _ReviewedPod(Struct):
-    spec: _PodSpec
-
-
 _REVIEW = msgspec.json.Decoder(_ReviewRequest)
-_POD = msgspec.json.Decoder(_ReviewedPod)
 _NEW_POD = msgspec.json.Decoder(NewPod)
 
 
@@ -156,6 +149,8 @@ class Ruling:
         return msgspec.json.encode(whole)
 
 
+# The last part of the path of each webhook.
+WEBHOOK_VERBS = ("validate", "pods", "gate")
 # The JSON patch of a new pod by portable policies.
 Tell = Callable[[bytes], Sequence[Any]]
 Decide = Callable[[Review, float], Awaitable[Ruling]]
@@ -196,19 +191,14 @@ class AdmissionWebhooks:
         self._processes = [*parts.processes]
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Refuses an object that is not a valid policy."""
-        return await self._answer(request, call, self._ruling)
+    @property
+    def handlers(self) -> Mapping[str, VerbHandler]:
+        """The handler of each webhook, by its verb."""
+        decided: tuple[Decide, ...] = (self._ruling, self._assigned, self._marked)
+        made = (partial(self._answer, decide) for decide in decided)
+        return dict(zip(WEBHOOK_VERBS, made, strict=True))
 
-    async def pods(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Gives a new pod that names no scheduler the one that calls this server."""
-        return await self._answer(request, call, self._assigned)
-
-    async def gate(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Marks a new pod, so that kube-scheduler asks about it, and tells others of policies."""
-        return await self._answer(request, call, self._marked)
-
-    async def _answer(self, request: web.Request, call: CallRecord, decide: Decide) -> web.Response:
+    async def _answer(self, decide: Decide, request: web.Request, call: CallRecord) -> web.Response:
         try:
             if (refusal := refuse_encoded(request, call)) is not None:
                 return refusal
@@ -227,21 +217,24 @@ class AdmissionWebhooks:
         return web.Response(body=ruling.answer(review), content_type="application/json")
 
     async def _marked(self, review: Review, _deadline: float) -> Ruling:
+        """Marks a new pod, so that kube-scheduler asks about it, and tells others of policies."""
         if not review.is_new_pod:
             return Ruling()
         return Ruling(patch=[*marking(decode(_NEW_POD, review.new)), *self._parts.tell(review.new)])
 
     async def _assigned(self, review: Review, _deadline: float) -> Ruling:
+        """Gives a new pod that names no scheduler the one that calls this server."""
         # The scheduler of a pod never changes.
         if not review.is_new_pod:
             return Ruling()
-        named, own = decode(_POD, review.new).spec.scheduler_name, self._parts.scheduler
+        named, own = decode(_NEW_POD, review.new).spec.scheduler_name, self._parts.scheduler
         if named not in ("", DEFAULT_SCHEDULER) or own == DEFAULT_SCHEDULER:
             return Ruling()
         change = {"op": "add", "path": "/spec/schedulerName", "value": own}
         return Ruling(patch=[change])
 
     async def _ruling(self, review: Review, deadline: float) -> Ruling:
+        """Refuses an object that is not a valid policy."""
         if review.resource.group != GROUP:
             # A webhook whose rules match too much must not stop the cluster.
             group = review.resource.group or "the core group"

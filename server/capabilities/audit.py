@@ -12,18 +12,17 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditedPodStatus, AuditStatus, Metadata, PolicyStatus
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy
-from server.view.routes import Route, ViewQuestion
+from server.view.routes import Route
 
 
 def _open(site: Site) -> Opened:
     log = site.engine.audits.log
     statuses = AuditStatuses(log)
 
-    async def audits(_asked: ViewQuestion) -> AuditList:
-        return audit_list(site.replica, log)
-
     return Opened(
-        pod_changed=log.pod_changed, status=lambda: statuses.part, answers={"audit": audits}
+        pod_changed=log.pod_changed,
+        status=lambda: statuses.part,
+        answers={"audit": lambda _: audit_list(site.replica, log)},
     )
 
 

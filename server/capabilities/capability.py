@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Literal
 
 from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
-from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.client import CORE, Api, path_of, read_if_there
 from engine.cluster.data_fetching import DataApi
 from engine.cluster.events import Events, PodEvent, regarding
-from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.errors import ApiError
 from engine.facts import Facts
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import ObjectCodec, RequestPod
@@ -54,12 +51,7 @@ class LedCluster:
     async def pod(self, key: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
         namespace, _, name = key.partition("/")
-        try:
-            return await self.api.request("GET", path_of(CORE, "pods", namespace, name))
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
+        return await read_if_there(self.api, path_of(CORE, "pods", namespace, name))
 
     def has(self, pod: Peer) -> bool:
         """Whether the cache has this pod, not only another of the same name."""
@@ -92,7 +84,6 @@ class Site:
     background: Background
     codec: ObjectCodec
     times: PolicyTimes
-    journal: Journal
     enforced: Callable[[], EnforcedPolicies]
     catch_up: Callable[[], Awaitable[None]]
 

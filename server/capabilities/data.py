@@ -20,7 +20,7 @@ from engine.engine import Engine
 from engine.explanation.reader import EVERYTHING, Reader
 from engine.facts import Facts
 from engine.fairness import ByteAccounts, in_turns
-from engine.program.tables import SourceStatus, TableSpec, source_label
+from engine.program.tables import Labels, SourceStatus, TableSpec, source_label
 from engine.work import shared_pause
 from grammar.messages.texts import counted
 from server.capabilities.capability import Capability, Opened, Site
@@ -43,8 +43,10 @@ _LEFT_OUT = "left_out"
 
 
 def _open(site: Site) -> Opened:
-    accounts = site.led.cache.accounts if site.led is not None else ByteAccounts()
-    tables = DataTables(site.options, site.api, site.engine, site.background, accounts)
+    led = site.led
+    accounts = led.cache.accounts if led is not None else ByteAccounts()
+    nodes = dict if led is None else lambda: led.cache.snapshot().labels()
+    tables = DataTables(site.options, site.api, site.engine, site.background, accounts, nodes)
     site.background.stack.push_async_callback(tables.close)
     return Opened(
         adopted=tables.adopt,
@@ -69,6 +71,12 @@ DATA = Capability(
         "placet_data_stale{source}": (
             "[ALPHA] Whether no row of a source of data is read, because it failed for too long."
         ),
+        "placet_data_useless{source}": (
+            "[ALPHA] Whether a source of data has no rows, or none of a node."
+        ),
+        "placet_data_lacking_nodes{source}": (
+            "[ALPHA] Nodes without a row, where policies read rows by a label or the name of nodes."
+        ),
         "placet_data_failures_total{source,reason}": (
             "[ALPHA] Failures of a source of data, and answers with rows that were left out."
         ),
@@ -86,15 +94,20 @@ class DataTables:
         engine: Engine,
         background: Background,
         accounts: ByteAccounts,
+        nodes: Callable[[], Labels] = dict,
     ) -> None:
-        """`api` is None without a cluster: then there are only files and Prometheus."""
+        """`api` is None without a cluster: then there are only files and Prometheus.
+
+        `nodes` gives the labels of the nodes that there are.
+        """
+        self._nodes = nodes
         self._metrics = background.metrics
         self._failures = ApiFailures(background.log)
         # The sources beyond the limits.
         self._refused: Sequence[SourceStatus] = ()
         self._registry = engine.registry
         agent = f"placet/{options.version}"
-        client = PrometheusClient(agent, options.data_ca, options.data_token)
+        client = PrometheusClient(agent, options.data_ca, options.data_token, options.data_headers)
         parts = SourceParts(api, client, options.data_folder, accounts)
         start_task = background.supervisor.start
         self._keeper = DataKeeper(parts, start_task, engine.take_tables, self._noted)
@@ -153,7 +166,7 @@ class DataTables:
             if digest not in chosen
             for table in [registry.tables[digest]]
         ]
-        self._keeper.adopt(chosen, readers)
+        self._keeper.adopt(chosen, readers, registry.keys)
         labels = (source_label(table.name, table.source.word) for table in chosen.values())
         self._failures.retain({_MORE, *map(_reading, labels)})
         why = "; ".join(dict.fromkeys(each.error for each in self._refused))
@@ -161,7 +174,7 @@ class DataTables:
 
     @property
     def statuses(self) -> Sequence[SourceStatus]:
-        return [*self._keeper.statuses(), *self._refused]
+        return [*self._keeper.statuses(self._nodes()), *self._refused]
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a line for each source, which is a warning while it fails."""
@@ -221,6 +234,8 @@ def _failure(status: SourceStatus) -> str:
         return ""
     if status.is_stale:
         return f"{status.error}; no rows are read"
+    if status.is_read:
+        return status.error
     if status.rows == 1:
         return f"{status.error}; the last row is read"
     return f"{status.error}; the last {counted(status.rows, 'row')} are read"
@@ -253,13 +268,26 @@ def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
             each for each in asked if each.reason or (each.is_stale and each.age is not None)
         ]
         text = "; ".join(sorted(map(_condition, {s.label: s for s in failing}.values())))
-        reason = "NoRows" if any(source.is_stale for source in failing) else "OldRows"
+        reasons = {_reason(source): source for source in failing}
+        reason = next((each for each in _REASONS if each in reasons), "")
         policy.conditions["DataFailing"] = condition(reason, text, "its tables are read")
 
     return part
 
 
+# The reasons of the condition, the worst first.
+_REASONS = ("NoRows", "UselessRows", "OldRows", "DoubtfulRows")
+
+
+def _reason(source: SourceStatus) -> str:
+    if source.is_stale:
+        return "NoRows"
+    return f"{source.reason.title()}Rows" if source.is_read else "OldRows"
+
+
 def _condition(source: SourceStatus) -> str:
+    if source.is_read and not source.is_stale:
+        return f"{source.label}: {source.reason}: {source.told_error}"
     read = "no rows are read" if source.is_stale else "the last rows are read"
     return f"{source.label}: {read}: {source.told_error or 'they are stale when they come'}"
 
@@ -284,7 +312,11 @@ def data_facts(sources: Sequence[SourceStatus]) -> Facts:
 
 
 def _state(each: SourceStatus) -> str:
-    state = each.error or (f"{each.left_out} left out: {each.cause}" if each.left_out else "ok")
+    state = f"{each.left_out} left out: {each.cause}" if each.left_out else each.cause or "ok"
+    if each.lacking:
+        state = f"{state}, {counted(each.lacking, 'node')} without a row"
+    if each.error:
+        state = f"{each.reason}: {each.error}" if each.is_read else each.error
     return f"stale: {state}" if each.is_stale else state
 
 
@@ -296,5 +328,8 @@ def data_samples(sources: Iterable[SourceStatus]) -> Iterator[Sample]:
     for label, found in sorted(by_label.items())[:_MOST_LABELS]:
         yield "placet_data_rows", [label], sum(each.rows for each in found)
         yield "placet_data_stale", [label], any(each.is_stale for each in found)
+        yield "placet_data_useless", [label], any(each.reason == "useless" for each in found)
+        if lacking := [each.lacking for each in found if each.lacking is not None]:
+            yield "placet_data_lacking_nodes", [label], max(lacking)
         if known := [each.age for each in found if each.age is not None]:
             yield "placet_data_age_seconds", [label], max(known)

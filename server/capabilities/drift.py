@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -27,7 +26,7 @@ from server.capabilities.capability import Capability, LedCluster, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition, reported
 from server.capabilities.repair import Repairer
 from server.metrics.families import Sample
-from server.view.routes import Route, ViewQuestion
+from server.view.routes import Route
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -43,7 +42,8 @@ _RESULTS = ("evicted", "refused", "failed", "returned")
 def _open(site: Site) -> Opened:
     led, engine = site.led, site.engine
     if led is None:
-        return Opened(answers={"drift": partial(_unwatched, site.replica)})
+        none = DriftDocument(replica=site.replica, problem="this server watches no cluster")
+        return Opened(answers={"drift": lambda _: none})
     repairs = Repairs(led.cache, site.options.repair, time.monotonic)
     survey = Survey(
         site.replica,
@@ -55,21 +55,14 @@ def _open(site: Site) -> Opened:
     watch = DriftWatch(survey, led, repairs)
     repairer = Repairer(led, engine, repairs, lambda: watch.document, site.enforced)
 
-    async def drift(_asked: ViewQuestion) -> DriftDocument:
-        return watch.document
-
     return Opened(
         pod_changed=repairs.pod_changed,
         status=lambda: drift_part(watch.by_policy(), watch.repairs),
         facts=watch.facts,
         samples=watch.samples,
-        answers={"drift": drift},
+        answers={"drift": lambda _: watch.document},
         work={"drift": watch.follow, "repair": repairer.follow},
     )
-
-
-async def _unwatched(replica: str, _asked: ViewQuestion) -> DriftDocument:
-    return DriftDocument(replica=replica, problem="this server watches no cluster")
 
 
 DRIFT = Capability(

@@ -10,7 +10,7 @@ from engine.facts import Facts, PartOf
 from engine.gangs.gang import KnownGang
 from engine.gangs.gangs import Gangs
 from server.capabilities.capability import Capability, Opened, Site
-from server.capabilities.policy_statuses import ReportedPolicy, StatusPart
+from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition
 from server.metrics.families import Sample
 
 # Gangs, each with the seconds for which it gathers, or waits.
@@ -28,8 +28,8 @@ def _open(site: Site) -> Opened:
         return sorted(p.address for p in engine.registry.programs if p.of(GangProgram))
 
     return Opened(
-        status=lambda: gang_numbers(gangs.statuses()),
-        facts=lambda: gang_facts(with_gangs(), gangs.statuses()),
+        status=lambda: gang_numbers(gangs.statuses(), gangs.contradictions()),
+        facts=lambda: gang_facts(with_gangs(), gangs.statuses(), gangs.contradictions()),
         samples=lambda: gang_samples(with_gangs(), gangs.statuses()),
     )
 
@@ -38,7 +38,8 @@ GANGS = Capability(
     name="gangs",
     open=_open,
     rights={
-        "rbac.workloads": "list,watch podgroups.scheduling.k8s.io podgroups.scheduling.x-k8s.io"
+        "rbac.workloads": "list,watch podgroups.scheduling.k8s.io podgroups.scheduling.x-k8s.io "
+        "resourcequotas"
     },
     metrics={
         "placet_known_gangs{policy,state}": (
@@ -57,12 +58,19 @@ GANGS = Capability(
 )
 
 
-def gang_numbers(known: Known) -> StatusPart:
-    """The numbers of gangs in the status of a policy."""
+def gang_numbers(known: Known, otherwise: Mapping[str, str]) -> StatusPart:
+    """The numbers of gangs in the status of a policy, and what PodGroups say `otherwise`."""
     number, _ = _numbers(known)
 
     def part(policy: ReportedPolicy) -> None:
         if policy.program is not None and policy.program.of(GangProgram):
+            text = otherwise.get(policy.address, "")
+            if text and not policy.program.namespace:
+                # Who may read it may not know all namespaces.
+                text = "a PodGroup says otherwise: `placet check --cluster` names it"
+            policy.conditions["Contradicted"] = condition(
+                "PodGroup", text, "no PodGroup has said otherwise lately"
+            )
             policy.fields["waitingGangs"] = number[policy.address, "waiting"]
             policy.fields["gatheringGangs"] = number[policy.address, "gathering"]
             policy.fields["givenUpGangs"] = number[policy.address, "given up"]
@@ -70,10 +78,11 @@ def gang_numbers(known: Known) -> StatusPart:
     return part
 
 
-def gang_facts(policies: Sequence[str], known: Known) -> Facts:
+def gang_facts(policies: Sequence[str], known: Known, otherwise: Mapping[str, str]) -> Facts:
     """The numbers of each policy that has gangs, and the first gangs.
 
-    Those that gather come first, then those that wait longest.
+    Those that gather come first, then those that wait longest. `otherwise` is what a PodGroup has
+    said otherwise than a policy.
     """
     number, longest = _numbers(known)
     ranked = sorted(known, key=lambda each: (not each[0].gathers, -each[1], each[0].shown))
@@ -83,6 +92,7 @@ def gang_facts(policies: Sequence[str], known: Known) -> Facts:
                 "policy": address,
                 **{state: number[address, state] for state in _STATES},
                 "longest wait (s)": round(longest[address], 1),
+                "PodGroup": otherwise.get(address),
             }
             for address in policies
         ],
@@ -90,7 +100,7 @@ def gang_facts(policies: Sequence[str], known: Known) -> Facts:
             {
                 "gang": gang.shown,
                 "policy": gang.clause.policy,
-                "state": _state(gang),
+                "state": gang.state if gang.gathers else gang.text or gang.state,
                 "for (s)": round(seconds, 1),
                 "held": PartOf(len(gang.holds), gang.quorum),
                 "places": sorted(set(gang.places.values())),
@@ -98,17 +108,11 @@ def gang_facts(policies: Sequence[str], known: Known) -> Facts:
             for gang, seconds in ranked[:_MOST_NAMED]
         ],
         "held pods": [
-            {"pod": gang.keys[uid], "gang": gang.shown, "node": gang.places[uid]}
+            {"pod": pod, "gang": gang.shown, "node": node}
             for gang, _ in ranked
-            for uid in gang.holds
+            for pod, node in gang.held.items()
         ][:_MOST_NAMED],
     }
-
-
-def _state(gang: KnownGang) -> str:
-    if gang.gathers or not gang.text:
-        return gang.state
-    return gang.text if gang.text.startswith(gang.state) else f"{gang.state}: {gang.text}"
 
 
 def gang_samples(policies: Sequence[str], known: Known) -> Iterator[Sample]:

@@ -1,7 +1,7 @@
 """Missed pods: those that a policy selects and about which nobody asked it.
 
-EarlyPods were placed before the policy was in force, and UngatedPods have no marker, so that
-kube-scheduler does not ask about them. Both tell statuses and events of a running server.
+UngatedPods have no marker, so that kube-scheduler does not ask about them. They tell statuses and
+events of a running server.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from engine.fairness import FairQueue
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
-from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject
-from policies.resource import Metadata, PolicyStatus
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import PodSelection, ReportedPolicy, condition
 
@@ -41,90 +39,15 @@ def _open(site: Site) -> Opened:
     if (led := site.led) is None:
         return Opened()
     schedulers, engine = site.options.schedulers, site.engine
-    early = EarlyPods(site.journal.has_decided, Timestamp.now())
     ungated = UngatedPods(led.cache, schedulers, lambda: engine.exemptions)
-
-    def part(policy: ReportedPolicy) -> None:
-        ungated.part(policy)
-        early.part(policy)
-        if (number := policy.fields.get("earlyPods")) and number != policy.written.earlyPods:
-            led.tell(policy.name, "Warning", "PlacedBefore", "Enforce", early_text(number))
-
     return Opened(
         pod_changed=ungated.pod_changed,
-        status=lambda: part,
+        status=lambda: ungated.part,
         events=lambda: ungated.events(site.enforced().objects.items() if led.leads() else ()),
     )
 
 
 MISSED_PODS = Capability(name="missed pods", open=_open)
-
-
-class EarlyPods:
-    """Early pods, counted when a policy is in force for the first time.
-
-    A policy and its workload that come in one apply race: the first pods may be placed before the
-    policy is compiled. Nothing takes them back.
-
-    `decided` says whether a pod was decided about with the policy of an address. What was there
-    when the server `started` is not looked at: nobody knows any more when it came into force.
-    """
-
-    def __init__(self, decided: Callable[[Peer, str], bool], started: Timestamp) -> None:
-        self._decided = decided
-        # A creation is told in whole seconds: a policy of the second of the start counts as newer.
-        self._started = started.nanos // SECOND
-        # By the address of a policy whose status does not say yet that it is in force.
-        self._counted: dict[str, tuple[str, int]] = {}
-
-    def part(self, policy: ReportedPolicy) -> None:
-        selection = policy.selection
-        if selection is None or policy.program is None or policy.program.audit:
-            return
-
-        def selected() -> Iterator[Peer]:
-            every = policy.snapshot.pods().values()
-            return (p for p in every if selection.scope.holds(p) and selection.has(p))
-
-        number = self.count(policy.address, policy.metadata, policy.written, selected)
-        policy.fields["earlyPods"] = number
-
-    def count(
-        self,
-        address: str,
-        metadata: Metadata,
-        written: PolicyStatus,
-        selected: Callable[[], Iterable[Peer]],
-    ) -> int | None:
-        """The number for the status; None where it is not known."""
-        if written.inForce is not None:
-            self._counted.pop(address, None)
-            return written.earlyPods
-        uid, number = self._counted.get(address, ("", 0))
-        if uid == metadata.uid:
-            return number
-        try:
-            created = Timestamp.parse(metadata.creationTimestamp)
-        except EvaluationError:
-            return written.earlyPods
-        if created.nanos // SECOND < self._started:
-            return written.earlyPods
-        # Younger than the policy, with a node that the policy did not see.
-        number = sum(
-            pod.nodeName != ""
-            and pod.created is not None
-            and pod.created.nanos >= created.nanos
-            and not self._decided(pod, address)
-            for pod in selected()
-        )
-        self._counted[address] = metadata.uid, number
-        return number
-
-
-def early_text(pods: int) -> str:
-    """The note of the event about so many pods."""
-    was = "1 pod was" if pods == 1 else f"{pods} pods were"
-    return f"{was} placed before this policy was in force: delete them to have them placed again"
 
 
 @dataclass(frozen=True, slots=True)

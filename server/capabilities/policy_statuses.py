@@ -1,4 +1,4 @@
-"""Policy statuses: what the status of each policy object says, as the leader writes it.
+"""Policy statuses: what the status of each policy object says, and how the leader writes it.
 
 A status is made of parts, and each part stands beside its topic.
 """
@@ -6,23 +6,24 @@ A status is made of parts, and each part stands beside its topic.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from typing import Any, Literal
 
 import msgspec
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
+from engine.cache.policy_objects import namespace_of
 from engine.cache.tallies import Scope
-from engine.cluster.client import path_of
-from engine.cluster.status_writer import Reported
+from engine.cluster.client import Api, patch, path_of
 from engine.counting.count_clauses import PodCounts, ShareStatus
 from engine.enforced import EnforcedPolicies
-from engine.errors import DeadlineExceededError, ExpensivePolicyError
+from engine.errors import ApiError, DeadlineExceededError, ExpensivePolicyError
+from engine.fairness import in_turns
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import CountClause, Program
@@ -134,6 +135,20 @@ class ReportedPolicy:
 StatusPart = Callable[[ReportedPolicy], None]
 # A topic is asked before each round for its part of every status.
 StatusTopic = Callable[[], StatusPart]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Reported policy object, with the written and the wanted status.
+
+    `name` is the object's in the cache, and `path` that of the API server.
+    """
+
+    name: str
+    path: str
+    resource_version: str
+    written: PolicyStatus
+    wanted: PolicyStatus
 
 
 class Statuses:
@@ -351,6 +366,57 @@ def _work_at_bind(policy: ReportedPolicy, *, binds: bool) -> None:
     )
     if text and policy.conditions["Ready"][0] == "True":
         policy.conditions["Ready"] = ("False", "NoBinder", text)
+
+
+# Another version of the object will come, or none.
+_CHANGED = {404, 409}
+# The API server does not take this object, whoever else is written.
+_INVALID = {400, 413, 422}
+
+
+async def write(api: Api, reports: Iterable[Reported], now: str) -> None:
+    """Write every status that has changed, in turns by namespace.
+
+    After a conflict the object is left for the next call, which has its newest version. An object
+    that the API server refuses keeps no other from its status. Raises ApiError, also for the first
+    refused object at the end, and ApiUnreachableError.
+    """
+    refused: ApiError | None = None
+    for report in chain.from_iterable(in_turns(reports, lambda each: namespace_of(each.name))):
+        wanted = with_times(report.wanted, report.written, now)
+        if wanted == report.written:
+            continue
+        try:
+            await patch(api, f"{report.path}/status", _change(report, wanted))
+        except ApiError as error:
+            if error.status in _INVALID:
+                refused = refused or error
+            elif error.status not in _CHANGED:
+                raise
+    if refused is not None:
+        raise refused
+
+
+def with_times(wanted: PolicyStatus, written: PolicyStatus, now: str) -> PolicyStatus:
+    """The wanted status, each condition with the time when its `status` last changed."""
+    known = {condition.type: condition for condition in written.conditions}
+
+    def timed(condition: StatusCondition) -> StatusCondition:
+        before = known.get(condition.type)
+        same = before is not None and before.status == condition.status
+        time = before.lastTransitionTime if same and before is not None else now
+        return msgspec.structs.replace(condition, lastTransitionTime=time)
+
+    return msgspec.structs.replace(wanted, conditions=tuple(map(timed, wanted.conditions)))
+
+
+def _change(report: Reported, wanted: PolicyStatus) -> Mapping[str, object]:
+    """A merge patch, in which null removes a field."""
+    before: Mapping[str, Any] = msgspec.to_builtins(report.written)
+    after: Mapping[str, Any] = msgspec.to_builtins(wanted)
+    status = {**dict.fromkeys(before), **after}
+    metadata = {"resourceVersion": report.resource_version}
+    return {"metadata": metadata, "status": status}
 
 
 # ---- what a policy does, in two words of a table

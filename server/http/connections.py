@@ -38,7 +38,7 @@ from server.http.framing import (
 )
 from server.http.places import Places
 from server.metrics.metrics import Metrics
-from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
+from server.settings import KEEP_ALIVE_SECONDS, Settings
 
 # What a connection reads ahead of its handler is at most twice this and what one read returns,
 # which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
@@ -444,9 +444,8 @@ class Connection(asyncio.Protocol):
             return
         self._transport.write(data)
         self._used = self._loop.time()
-        if answers.announced > MEBIBYTE:
-            self._hold(answers.announced)
-        answers.announced = 0
+        if self._send_timer is not None:
+            self._hold(len(data))
         if answers.is_lost:
             self._is_passed_on = True
         if has_ended:

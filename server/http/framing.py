@@ -144,9 +144,6 @@ class AnswerReader:
         self._unanswered = unanswered
         self._has_ended = False
         self._has_no_body = False
-        self._size = 0
-        # The bytes of a body that an answer has just announced; whoever counts them sets it to 0.
-        self.announced = 0
         # Whether the client may send another request after this answer.
         self.keeps_alive = True
         # An answer has begun that no request waits for.
@@ -181,18 +178,10 @@ class AnswerReader:
 
     def on_message_begin(self) -> None:
         self.is_unasked = not self._unanswered
-        self._size = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"content-length":
-            self._size = int(value)
 
     def on_headers_complete(self) -> None:
         self.keeps_alive = self._parser.should_keep_alive()
-        if self._unanswered and self._unanswered[0] == b"HEAD":
-            self._has_no_body = True
-        else:
-            self.announced = self._size
+        self._has_no_body = bool(self._unanswered) and self._unanswered[0] == b"HEAD"
 
     def on_message_complete(self) -> None:
         # One below 200, as "100 Continue", comes before the answer.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
-import select
 import signal
 import socket
 import ssl
@@ -22,11 +21,13 @@ from typing import Any
 
 from aiohttp import web
 
+from engine.fairness import FairQueue
 from grammar.messages.texts import os_reason
 from server.call import LimitedLog
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections, connection_options
 from server.http.health import Heartbeat, ReadinessCheck, health_routes
+from server.http.places import address_of
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.settings import Settings
@@ -34,12 +35,14 @@ from server.settings import Settings
 # The connections of a server of this application.
 CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 
-# Connections that wait to be accepted, and those that are accepted before anything else goes on.
-_BACKLOG, _AT_ONCE = 4096, 16
+# Connections that wait to be accepted, and those that are accepted and that begin before anything
+# else goes on.
+_BACKLOG, _ACCEPTED, _AT_ONCE = 4096, 64, 16
 # How long and how many connections wait for a place, and the time between two looks at them.
 _LOBBY_SECONDS, _MOST_IN_LOBBY, _LOBBY_LOOK_SECONDS = 1.0, 512, 0.025
-# From the connection to the end of the TLS handshake.
-_HANDSHAKE_SECONDS = 10.0
+# From the connection to the end of the TLS handshake, and after that only if no other one of the
+# same address wants to begin, which has so many of them.
+_HANDSHAKE_SECONDS, _SHORT_HANDSHAKE_SECONDS, _MOST_HANDSHAKES = 10.0, 1.0, 16
 # At the end of a server: for handshakes in progress, and for the first calls of new connections.
 _GRACE_SECONDS = 1.0
 # Between two looks at whether new connections have had an answer.
@@ -69,9 +72,11 @@ class Listener:
     _sockets: list[socket.socket] = field(default_factory=list, init=False)
     _connecting: set[asyncio.Task[None]] = field(default_factory=set, init=False)
     _lobby: Lobby = field(init=False)
+    # The handshakes that have not ended, by address, and when they began; the oldest come first.
+    _handshakes: dict[str, dict[Connection, float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        most = min(self.spare_files // 2, _MOST_IN_LOBBY)
+        most = min(self.spare_files // 2, _MOST_IN_LOBBY) + _ACCEPTED
         self._lobby = Lobby(most, self._begin, self.connections.refused)
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
@@ -119,11 +124,11 @@ class Listener:
 
     def _accept(self, listening: socket.socket) -> None:
         """Accepts some connections; others wait until the event loop has looked at all sockets."""
-        for _ in range(_AT_ONCE):
+        for _ in range(_ACCEPTED):
             try:
                 connection, address = listening.accept()
             except BlockingIOError:
-                return
+                break
             except OSError as error:
                 # All other network errors concern one connection: on Linux, accept(2) also reports
                 # errors of the connection that it returns.
@@ -132,15 +137,11 @@ class Listener:
                     loop = asyncio.get_running_loop()
                     loop.remove_reader(listening)
                     loop.call_later(_PAUSE_SECONDS, self._accept_again, listening)
-                    return
+                    break
                 continue
             connection.setblocking(False)
-            host = str(address[0])
-            has_spoken = _has_spoken(connection)
-            if has_spoken is None:
-                connection.close()
-            elif reason := self._begin(connection, host, has_spoken=has_spoken):
-                self._lobby.put(connection, host, reason)
+            self._lobby.put(connection, str(address[0]))
+        self._lobby.look()
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
@@ -148,6 +149,13 @@ class Listener:
 
     def _begin(self, connection: socket.socket, host: str, *, has_spoken: bool) -> str:
         """Begins with a connection; the reason, and nothing is done, if there is no place."""
+        now, shaking = asyncio.get_running_loop().time(), self._handshakes.get(address_of(host), {})
+        if len(shaking) >= _MOST_HANDSHAKES:
+            oldest = next(iter(shaking))
+            if now < shaking[oldest] + _SHORT_HANDSHAKE_SECONDS:
+                return "too_many_of_address"
+            del shaking[oldest]
+            oldest.refuse("silent")
         try:
             protocol = self.connections.admit(self.server, host, has_spoken=has_spoken)
         except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
@@ -157,6 +165,8 @@ class Listener:
             return protocol
         # Its end is seen wherever the handshake is.
         protocol.end_handshake = partial(_shut_down, connection)
+        if self.credentials is not None:
+            self._handshakes.setdefault(address_of(host), {})[protocol] = now
         connecting = asyncio.create_task(self._connect(connection, protocol, host))
         self._connecting.add(connecting)
         connecting.add_done_callback(partial(self._connected, connection))
@@ -176,17 +186,12 @@ class Listener:
     async def _connect(self, connection: socket.socket, protocol: Connection, host: str) -> None:
         connect = asyncio.get_running_loop().connect_accepted_socket
         credentials = self.credentials
-        is_connected = False
+        is_connected, options = False, dict[str, Any]()
         try:
-            if credentials is None:
-                await connect(lambda: protocol, connection)
-            else:
-                await connect(
-                    lambda: protocol,
-                    connection,
-                    ssl=credentials.loaded.context,
-                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                )
+            if credentials is not None:
+                options["ssl"] = credentials.loaded.context
+                options["ssl_handshake_timeout"] = _HANDSHAKE_SECONDS
+            await connect(lambda: protocol, connection, **options)
             is_connected = True
         except ssl.SSLError as error:
             assert credentials is not None, "only TLS raises it"
@@ -195,6 +200,9 @@ class Listener:
             # The client closed the connection or was too slow: so does a probe of the port.
             pass
         finally:
+            own = self._handshakes.get(address_of(host), {})
+            if own.pop(protocol, None) is not None and not own:
+                del self._handshakes[address_of(host)]
             if not is_connected:
                 self.connections.leave(protocol)
 
@@ -209,69 +217,72 @@ def _has_spoken(connection: socket.socket) -> bool | None:
         return None
 
 
-class Lobby:
-    """A lobby: connections that found no place, until they get one or a second is over.
+# An accepted connection, its address, and until when it waits for a place.
+_Accepted = tuple[socket.socket, str, float]
 
-    A client that is refused at once is back at once. One that says something in this second is
-    asked about again with `begin`, which gives the reason if there is still no place for it;
-    `refused` is told the reason and the address where the connection ends.
+
+class Lobby:
+    """A lobby: accepted connections until they begin, in turns by address.
+
+    What `begin` gives a reason against waits for a second: a client that is refused at once is back
+    at once. `refused` is told the reason and the address where a connection ends.
     """
 
     def __init__(
         self, most: int, begin: Callable[..., str], refused: Callable[[str, str], None]
     ) -> None:
-        self._most = most
         self._begin = begin
         self._refused = refused
-        # Each with its address, reason and end, by its file, in the order in which they came.
-        self._waiting: dict[int, tuple[socket.socket, str, str, float]] = {}
+        self._waiting: FairQueue[_Accepted] = FairQueue(most)
         self._look_later: asyncio.TimerHandle | None = None
 
-    def put(self, connection: socket.socket, host: str, reason: str) -> None:
-        """Takes a connection; beyond the bound the one that has waited longest is closed."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + _LOBBY_SECONDS
-        self._waiting[connection.fileno()] = connection, host, reason, ends
-        if len(self._waiting) > self._most:
-            self._end(next(iter(self._waiting)))
-        elif self._look_later is None:
-            self._look_later = loop.call_later(_LOBBY_LOOK_SECONDS, self._look)
+    def put(self, connection: socket.socket, host: str) -> None:
+        """Takes a connection; beyond the bound one of the address with the most is closed."""
+        ends = asyncio.get_running_loop().time() + _LOBBY_SECONDS
+        if (lost := self._waiting.put(address_of(host), (connection, host, ends))) is not None:
+            self._end(lost)
 
     def close(self) -> None:
-        """Ends all connections that wait."""
-        for file in list(self._waiting):
-            self._end(file)
+        """Begins with those that find a place, and ends all others."""
+        while self.look() == _AT_ONCE:
+            pass
+        while len(self._waiting):
+            self._end(self._waiting.take())
         if self._look_later is not None:
             self._look_later.cancel()
 
-    def _look(self) -> None:
-        loop, spoken = asyncio.get_running_loop(), select.poll()
-        for file in self._waiting:
-            spoken.register(file, select.POLLIN)
-        # Addresses without a place, so that each is asked about once.
-        full: set[str] = set()
-        for file, _ in spoken.poll(0):
-            connection, host, *_ = self._waiting[file]
-            if host in full:
-                continue
-            if not _has_spoken(connection):
+    def look(self) -> int:
+        """Begins with some of those that wait; with how many."""
+        if self._look_later is not None:
+            self._look_later.cancel()
+            self._look_later = None
+        loop, begun, left = asyncio.get_running_loop(), 0, list[_Accepted]()
+        # The addresses without a place for those that have spoken or not: each is asked about once.
+        full: set[tuple[str, bool]] = set()
+        while begun < _AT_ONCE and len(self._waiting):
+            connection, host, ends = each = self._waiting.take()
+            has_spoken, reason = _has_spoken(connection), "too_many_of_address"
+            if has_spoken is None:
                 connection.close()
-            elif self._begin(connection, host, has_spoken=True):
-                full.add(host)
-                continue
-            del self._waiting[file]
-        while (
-            self._waiting and self._waiting[first := next(iter(self._waiting))][-1] <= loop.time()
-        ):
-            self._end(first)
-        self._look_later = None
-        if self._waiting:
-            self._look_later = loop.call_later(_LOBBY_LOOK_SECONDS, self._look)
+            elif (host, has_spoken) not in full and not (
+                reason := self._begin(connection, host, has_spoken=has_spoken)
+            ):
+                begun += 1
+            elif loop.time() >= ends:
+                self._end(each, reason)
+            else:
+                left.append(each)
+                full |= {(host, False), (host, has_spoken)}
+        for each in left:
+            self._waiting.put(address_of(each[1]), each)
+        if len(self._waiting):
+            pause = 0.0 if begun == _AT_ONCE else _LOBBY_LOOK_SECONDS
+            self._look_later = loop.call_later(pause, self.look)
+        return begun
 
-    def _end(self, file: int) -> None:
-        connection, host, reason, _ = self._waiting.pop(file)
-        connection.close()
-        self._refused(reason, host)
+    def _end(self, each: _Accepted, reason: str = "too_many") -> None:
+        each[0].close()
+        self._refused(reason, each[1])
 
 
 def _shut_down(connection: socket.socket) -> None:
@@ -439,8 +450,7 @@ def health_server(
 
     async def serve() -> None:
         app = web.Application()
-        checks = heartbeat.readiness, version, metrics, heartbeat.liveness
-        app.add_routes(health_routes(*checks))
+        app.add_routes(health_routes(heartbeat.readiness, version, metrics, heartbeat.liveness))
         # It reads no bodies, and has as many connections again as the main server.
         budget = ByteBudget(settings.bytes_of_bodies)
         app[CONNECTIONS] = Connections(settings, budget, metrics, LimitedLog(log))

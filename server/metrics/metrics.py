@@ -91,8 +91,7 @@ class Metrics(Collector):
         # Replaced as a whole: another thread may read it meanwhile.
         self._scores = np.zeros(len(_SCORE_BUCKETS), np.int64)
         self._lag = Buckets(_LAG_BUCKETS)
-        self._held: Callable[[], float] = lambda: 0.0
-        self._failing: Callable[[], Mapping[str, str]] = dict
+        self._read = list[Callable[[], Iterable[Sample]]]()
         self.pod_seen = self._lag.add
         self._seen: Sequence[Sample] = ()
         registry.register(self)
@@ -124,9 +123,8 @@ class Metrics(Collector):
             yield name, labels, value
         for verb, level in dict(self._levels).items():
             yield "placet_requests_in_flight", [verb], level.value
-        for work, cause in self._failing().items():
-            yield "placet_api_failing", [work, cause], 1.0
-        yield "placet_bodies_held_bytes", (), self._held()
+        for read in self._read:
+            yield from read()
         yield "placet_cache_new_pod_lag_seconds", (), self._lag
         scores = Buckets(_SCORE_BUCKETS)
         for score, number in enumerate(self._scores.tolist()):
@@ -194,13 +192,9 @@ class Metrics(Collector):
 
     # ---- the server
 
-    def hold(self, held: Callable[[], float]) -> None:
-        """`held` gives the bytes of bodies and unsent answers in memory."""
-        self._held = held
-
-    def api_failing(self, failing: Callable[[], Mapping[str, str]]) -> None:
-        """`failing` has, by the kind of work that fails now, the text about it."""
-        self._failing = failing
+    def read(self, samples: Callable[[], Iterable[Sample]]) -> None:
+        """Has each scrape read these samples too, in any thread."""
+        self._read.append(samples)
 
     def configured(self, settings: Settings) -> None:
         """The limits that other metrics are to be compared with."""

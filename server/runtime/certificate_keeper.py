@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import Logger
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from cryptography import x509
@@ -44,7 +43,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from engine.cache.reflector import Report
-from engine.cluster.client import CORE, Api, path_of, read_if_there
+from engine.cluster.client import CORE, Api, patch, path_of, read_as
 from engine.errors import ApiError, ApiUnreachableError, why
 from policies.resource import Metadata
 from server.settings import SelfSigned
@@ -251,9 +250,7 @@ _TRIES = 5
 _SECRET, _BUNDLE = "keep the certificate in its Secret", "keep the caBundle of webhooks"
 _REQUEST_SECONDS = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
-_MERGE_PATCH, _JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
-T = TypeVar("T")
 _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
@@ -315,8 +312,7 @@ class CertificateKeeper:
         """The CA bundle of the Secret, once nothing is due there."""
         secret = path_of(CORE, "secrets", *self.wanted.secret)
         for _ in range(_TRIES):
-            body = await read_if_there(self.api, secret, _REQUEST_SECONDS)
-            stored = None if body is None else _decoded(body, _StoredSecret)
+            stored = await read_as(self.api, secret, _StoredSecret, _REQUEST_SECONDS)
             data = (stored.data if stored is not None else None) or {}
             # First what is there: it serves even if it cannot be replaced now.
             self._put(data)
@@ -336,24 +332,17 @@ class CertificateKeeper:
         Raises ApiError and ApiUnreachableError.
         """
         namespace, name = self.wanted.secret
-        if stored is None:
-            method, content_type = "POST", "application/json"
-            path = path_of(CORE, "secrets", namespace)
-            head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
-            wanted = {**head, "metadata": {"name": name}, "data": due}
-        else:
-            method, content_type = "PATCH", _MERGE_PATCH
-            path = path_of(CORE, "secrets", namespace, name)
-            version = {"resourceVersion": stored.metadata.resourceVersion}
-            wanted = {"metadata": version, "data": due}
         try:
-            await self.api.request(
-                method,
-                path,
-                body=msgspec.json.encode(wanted),
-                content_type=content_type,
-                timeout_seconds=_REQUEST_SECONDS,
-            )
+            if stored is None:
+                head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
+                body = msgspec.json.encode({**head, "metadata": {"name": name}, "data": due})
+                path = path_of(CORE, "secrets", namespace)
+                await self.api.request("POST", path, body=body, timeout_seconds=_REQUEST_SECONDS)
+            else:
+                version = {"resourceVersion": stored.metadata.resourceVersion}
+                change = {"metadata": version, "data": due}
+                path = path_of(CORE, "secrets", namespace, name)
+                await patch(self.api, path, change, seconds=_REQUEST_SECONDS)
         except ApiError as error:
             if error.status == _CONFLICT:
                 return False
@@ -411,10 +400,10 @@ async def trust(api: Api, name: str, bundle: bytes) -> None:
 
 async def _trust_in(api: Api, path: str, bundle: bytes) -> bool:
     """Whether the configuration is there. If it is, all its webhooks have the bundle now."""
-    if (body := await read_if_there(api, path, _REQUEST_SECONDS)) is None:
+    if (found := await read_as(api, path, _Configuration, _REQUEST_SECONDS)) is None:
         return False
     changes: list[Mapping[str, object]] = []
-    for at, webhook in enumerate(_decoded(body, _Configuration).webhooks or ()):
+    for at, webhook in enumerate(found.webhooks or ()):
         if webhook.clientConfig.caBundle != bundle:
             # The test makes a change of the list since the reading an error, not a wrong bundle.
             changes += (
@@ -422,18 +411,5 @@ async def _trust_in(api: Api, path: str, bundle: bytes) -> bool:
                 {"op": "add", "path": f"/webhooks/{at}/clientConfig/caBundle", "value": bundle},
             )
     if changes:
-        await api.request(
-            "PATCH",
-            path,
-            body=msgspec.json.encode(changes),
-            content_type=_JSON_PATCH,
-            timeout_seconds=_REQUEST_SECONDS,
-        )
+        await patch(api, path, changes, "json", _REQUEST_SECONDS)
     return True
-
-
-def _decoded(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
-        raise ApiUnreachableError(f"the answer cannot be read: {error}") from error

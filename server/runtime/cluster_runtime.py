@@ -38,13 +38,11 @@ from engine.cache.informers import Difference, Informer, Informers, Needs, compa
 from engine.cache.list_watch import ContinueExpiredError, GarbageError
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
-from engine.cluster import status_writer as status
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events, PodEvent
 from engine.cluster.lease import LeaderGate, Lease, micro_time
 from engine.cluster.requeue import PodEnds, Requeuer, SchedulerLease
-from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, ReplicaRole, open_gate
@@ -63,7 +61,14 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import PolicyStatus, StatusCondition
 from server.answers import ClusterStatus, LeaseStatus, WatchedResource
 from server.capabilities.capability import LedCluster, Site
-from server.capabilities.policy_statuses import EXPENSIVE, UNMET, Outcomes, Statuses
+from server.capabilities.policy_statuses import (
+    EXPENSIVE,
+    UNMET,
+    Outcomes,
+    Reported,
+    Statuses,
+    write,
+)
 from server.capabilities.table import CAPABILITIES
 from server.http.health import ReadinessCheck
 from server.metrics.families import Sample
@@ -161,7 +166,7 @@ class StatusReporter:
                 kind, reason, note = changed
                 self.cluster.tell(report.name, kind, reason, "Enforce", note)
             await asyncio.sleep(0)
-        await status.write(self.cluster.api, reports, f"{now[:19]}Z")
+        await write(self.cluster.api, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
         about_pods, events = list(self.deciding.events()), self.cluster.events
@@ -186,7 +191,7 @@ class StatusReporter:
             await binder.held.show(self.cluster.events.add, leads=self.cluster.leads())
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
-        await self.requeuer.notice(snapshot.pending)
+        await self.requeuer.notice(snapshot.pending, self.deciding.engine.registry)
         if self.cluster.leads():
             await self.requeuer.requeue(snapshot.pending, now)
 
@@ -617,7 +622,6 @@ class Deciding:
             background,
             codec,
             times,
-            self.journal,
             self.enforced,
             self.reloader.catch_up,
         )

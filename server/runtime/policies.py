@@ -16,19 +16,17 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
 from logging import ERROR, WARNING, Logger
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import msgspec
-
 from engine.cache.policy_objects import namespace_of
 from engine.cluster.client import TokenBucket
 from engine.decision.registry import Registry
-from engine.enforced import EnforcedPolicies, enforced
+from engine.enforced import EnforcedPolicies, InForce, enforced
 from engine.engine import Engine
 from engine.work import shared_pause
 from grammar.checker.policy_checker import check_policy
@@ -44,23 +42,23 @@ from policies.admission import (
     of_another,
     stopped_object,
     unchecked_object,
-    unread_object,
+    version_of,
 )
 from policies.disk import Disk
 from policies.loader import INTERVAL_SECONDS, Search, UnreadFile, Watcher, load
-from policies.resource import Metadata
 from policies.validation import (
     CheckedFile,
-    InForce,
     Validation,
     Validator,
     check_source,
     stopped_file,
+    unchecked_file,
 )
 from server.admission.checking_process import (
     CheckFailedError,
     CheckingProcess,
     CheckLimitError,
+    CheckStoppedError,
     CheckTimeoutError,
 )
 from server.capabilities.policy_statuses import TO_BIND
@@ -131,11 +129,6 @@ class PolicyLog:
             self._log.warning(missing, self._left_out)
             self._left_out = 0
         self._log.log(level, "%s", shown(text, MOST_TEXT))
-
-
-class _PolicyObject(msgspec.Struct):
-    metadata: Metadata
-    refused: str = ""
 
 
 # What is checked, and what a check finds.
@@ -232,7 +225,7 @@ class Checks(Generic[Given, Found]):
                     without = name, given[name], _WAITING, _BUSY
                     found, _ = self._without_rules(*without, is_late=True)
                 else:
-                    found = self._unread(name, given[name], _WAITING, _BUSY)
+                    found = self._unread(name, _WAITING, _BUSY)
                 self._known[name] = _LastCheck(None, found, 0.0)
             self._has_started = bool(given)
         for name in self._in_turns(self._without_hints(given), ends):
@@ -305,19 +298,39 @@ class Checks(Generic[Given, Found]):
 
     def _checked(self, name: str, text: Given) -> tuple[Found, bool, bool]:
         """What a check finds, whether that is a result about the text, and may have hints."""
-        is_limit = is_late = False
+        is_limit = False
         try:
             found = self._run(name, text, _CHECK_SECONDS, has_hints=False)
             return found, True, self._may_have_hints(found)
         except CheckLimitError as error:
             message, hint, is_limit = error.message, error.hint, True
         except CheckTimeoutError as error:
-            message, hint, is_late = error.message, _AGAIN, True
+            message, hint = error.message, _AGAIN
         except CheckFailedError as error:
             self._log.error("the check of %s failed: %s", name, error)
             message, hint = "the check failed", "report this, with the log of Placet"
-        found, is_read = self._without_rules(name, text, message, hint, is_late=is_late)
+        found, is_read = self._without_rules(name, text, message, hint, is_late=not is_limit)
         return found, is_limit and is_read, False
+
+    def _run(self, name: str, text: Given, seconds: float, *, has_hints: bool) -> Found:
+        """What the process finds; raises as it does."""
+        check = partial(self._check_function, has_hints=has_hints)
+        return self._process.run(seconds, check, *self._given(name, text), self._process.schema)
+
+    def _without_rules(
+        self, name: str, text: Given, message: str, hint: str, *, is_late: bool
+    ) -> tuple[Found, bool]:
+        """What holds without the rules, and whether that is a result about the text.
+
+        The pods that it selects wait, and while not even these are known, all that it may select.
+        """
+        given = *self._given(name, text), self._process.schema, message, hint
+        reading = self._late_function if is_late else self._unchecked_function
+        try:
+            return self._process.run(_CHECK_SECONDS, reading, *given), True
+        except (CheckStoppedError, CheckFailedError) as error:
+            is_read = isinstance(error, CheckLimitError)
+            return self._unread(name, message, hint, is_late=not is_read), is_read
 
     def _with_hints(
         self, name: str, text: Given, plain: _LastCheck[Found], seconds: float
@@ -343,23 +356,22 @@ class Checks(Generic[Given, Found]):
 
     # ---- what objects and files differ in
 
+    # Run in the process, with what is `_given` and the schema.
+    _check_function: Callable[..., Found]
+    _unchecked_function: Callable[..., Found]
+    _late_function: Callable[..., Found]
+
     @abstractmethod
-    def _run(self, name: str, text: Given, seconds: float, *, has_hints: bool) -> Found:
-        """What the process finds; raises as it does."""
+    def _given(self, name: str, text: Given) -> Sequence[object]:
+        """The text as the functions take it."""
 
     @abstractmethod
     def _may_have_hints(self, found: Found) -> bool:
         """Whether a check with hints can say more."""
 
     @abstractmethod
-    def _without_rules(
-        self, name: str, text: Given, message: str, hint: str, *, is_late: bool
-    ) -> tuple[Found, bool]:
-        """What holds without the rules, and whether that is a result about the text."""
-
-    @abstractmethod
-    def _unread(self, name: str, text: Given, message: str, hint: str) -> Found:
-        """What holds while nothing is known of the text."""
+    def _unread(self, name: str, message: str, hint: str, *, is_late: bool = True) -> Found:
+        """What holds while nothing is known of the text, or, if not `is_late`, can be."""
 
     @abstractmethod
     def _turn(self, name: str) -> str:
@@ -379,41 +391,24 @@ class Checks(Generic[Given, Found]):
 class Objects(Checks[bytes, StoredObject]):
     """The objects of the cluster as checks find them, by turns of their namespaces."""
 
-    def _run(self, name: str, text: bytes, seconds: float, *, has_hints: bool) -> StoredObject:
-        check = partial(check_stored, has_hints=has_hints)
-        return self._process.run(seconds, check, name, text, self._process.schema)
+    _check_function = staticmethod(check_stored)
+    _unchecked_function = staticmethod(unchecked_object)
+    _late_function = partial(unchecked_object, is_late=True)
+
+    def _given(self, name: str, text: bytes) -> Sequence[object]:
+        return name, text
 
     def _may_have_hints(self, found: StoredObject) -> bool:
         return not found.checked.holds
 
-    def _without_rules(
-        self, name: str, text: bytes, message: str, hint: str, *, is_late: bool
-    ) -> tuple[StoredObject, bool]:
-        schema = self._process.schema
-        try:
-            check = partial(unchecked_object, is_late=is_late)
-            reading = check, name, text, schema, message, hint
-            return self._process.run(_CHECK_SECONDS, *reading), True
-        except CheckLimitError:
-            return stopped_object(name, message, hint), True
-        except (CheckTimeoutError, CheckFailedError):
-            return self._unread(name, text, message, _AGAIN), False
-
-    def _unread(self, name: str, text: bytes, message: str, hint: str) -> StoredObject:
-        del text
-        return unread_object(name, self._process.schema, message, hint)
+    def _unread(self, name: str, message: str, hint: str, *, is_late: bool = True) -> StoredObject:
+        return stopped_object(name, message, hint, self._process.schema, is_late=is_late)
 
     def _turn(self, name: str) -> str:
         return namespace_of(name)
 
     def _version_of(self, text: bytes) -> object:
-        """A value that changes with the spec of the object, and not with its status."""
-        try:
-            read = msgspec.json.decode(text, type=_PolicyObject)
-        except msgspec.MsgspecError:
-            return text
-        metadata = read.metadata
-        return (metadata.uid, metadata.generation, read.refused) if metadata.generation else text
+        return version_of(text)
 
     def _likeness(self, name: str, text: bytes) -> object | None:
         return likeness(name, text)
@@ -425,27 +420,20 @@ class Objects(Checks[bytes, StoredObject]):
 class Files(Checks[str, CheckedFile]):
     """The checks of policy files. What has used the least time comes first; none has to pause."""
 
-    def _run(self, name: str, text: str, seconds: float, *, has_hints: bool) -> CheckedFile:
-        check = partial(check_source, has_hints=has_hints)
-        return self._process.run(seconds, check, Source(name, text), self._process.schema)
+    _check_function = staticmethod(check_source)
+    _unchecked_function = _late_function = staticmethod(unchecked_file)
+
+    def _given(self, name: str, text: str) -> Sequence[object]:
+        return (Source(name, text),)
 
     def _may_have_hints(self, found: CheckedFile) -> bool:
         return found.may_have_hints
 
-    def _without_rules(
-        self, name: str, text: str, message: str, hint: str, *, is_late: bool
-    ) -> tuple[CheckedFile, bool]:
-        if is_late:
-            return self._unread(name, text, message, hint), False
-        return stopped_file(Source(name, text), message, hint), True
-
-    def _unread(self, name: str, text: str, message: str, hint: str) -> CheckedFile:
-        """A file that is late: the pods that waited wait on, and all pods at the start."""
-        if not self._has_started:
-            return _awaited(name, message, hint, self._process.schema)
+    def _unread(self, name: str, message: str, hint: str, *, is_late: bool = True) -> CheckedFile:
+        """The pods that waited for it wait on, if it is late."""
         before = self._known.get(name)
-        refusing = before.found.refusing if before is not None else ()
-        return replace(stopped_file(Source(name, text), message, hint), refusing=refusing)
+        refusing = before.found.refusing if before is not None and is_late else ()
+        return replace(stopped_file(Source(name, ""), message, hint), refusing=refusing)
 
     def _turn(self, name: str) -> str:
         return name
@@ -456,12 +444,6 @@ class Files(Checks[str, CheckedFile]):
     def _is_due(self, used_until: float) -> bool:
         del used_until
         return True
-
-
-def _awaited(name: str, message: str, hint: str, schema: Schema) -> CheckedFile:
-    """A file of which nothing is known yet: it may say anything, so all pods wait for it."""
-    all_pods = check_policy(Policy(name, (), cluster=True), schema)
-    return replace(stopped_file(Source(name, ""), message, hint), refusing=(all_pods,))
 
 
 class PolicyReader:
@@ -482,8 +464,8 @@ class PolicyReader:
         self._paths = paths
         self._validator = Validator(schema)
         self._schema = schema
-        # The paths that the system has not read since the start; None before it.
-        self._late: set[Path] | None = None
+        # The paths of which nobody has known all pods since the start; None before it.
+        self.unknown: set[Path] | None = None
         self._report = PolicyLog(log)
         self._disk = Disk()
         self._watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
@@ -521,8 +503,8 @@ class PolicyReader:
         files = self._files.read(self._texts)
         stored = self.objects.read(dict(sorted((objects or {}).items())))
         of_objects = (each.checked.file for each in stored.values())
-        awaited = self._awaited(loaded.problems)
-        validation = self._validator.validate((), [*files.values(), *awaited, *of_objects])
+        awaited = self._awaited(files.values(), loaded.problems)
+        validation = self._validator.validate((), [*awaited, *of_objects])
         kept = {each.message: list(self._unread(each)) for each in loaded.problems}
         is_unread = any(each.unread for each in loaded.problems)
         self._pause = (min(2 * self._pause, _LONGEST_PAUSE) or _FIRST_PAUSE) if is_unread else 0.0
@@ -538,18 +520,27 @@ class PolicyReader:
         self.failure = "; ".join(_troubles(loaded.problems, kept, self._enforced))
         return self._enforced
 
-    def _awaited(self, problems: Iterable[UnreadFile]) -> Sequence[CheckedFile]:
-        """The paths that the system has not read since the start: what they say is unknown."""
-        late = {Path(e.path): e for e in problems if e.is_late}
-        if (old := self._late) is not None:
-            # What was late for its folder may be late by itself, and the other way round.
-            late = {
-                path: each
-                for path, each in late.items()
+    def _awaited(
+        self, files: Iterable[CheckedFile], problems: Iterable[UnreadFile]
+    ) -> Iterator[CheckedFile]:
+        """The files, and what cannot be read: all pods wait for what nobody knew at the start."""
+        unread = [stopped_file(Source(e.path, ""), e.message, e.hint) for e in problems if e.unread]
+        found = {Path(each.source.name): each for each in (*files, *unread)}
+        unknown = {path for path, each in found.items() if not (each.knows_pods or each.private)}
+        if (old := self.unknown) is not None:
+            # What was unknown for its folder may be so by itself, and the other way round.
+            unknown = {
+                path
+                for path in unknown
                 if any(path in (e, *e.parents) or e in path.parents for e in old)
             }
-        self._late = set(late)
-        return [_awaited(e.path, e.message, e.hint, self._schema) for e in late.values()]
+        self.unknown = unknown
+        for path, each in found.items():
+            if path in unknown:
+                all_pods = check_policy(Policy(each.source.name, (), cluster=True), self._schema)
+                yield replace(each, refusing=(*each.refusing, all_pods))
+            elif each not in unread:
+                yield each
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist.
@@ -582,42 +573,37 @@ def _troubles(
         yield shown(said, MOST_TEXT)
 
 
+@dataclass(eq=False, slots=True)
 class PolicyReloader:
-    """Looks for changed policies again and again, and has the engine adopt them."""
+    """Looks for changed policies again and again, and has the engine adopt them.
 
-    def __init__(
-        self,
-        policies: PolicyReader,
-        view: ClusterSource,
-        engine: Engine,
-        log: Logger,
-        *,
-        binds: bool = True,
-        adopted: Callable[[Registry], None] = lambda _: None,
-    ) -> None:
-        """The engine has adopted the policies that were read.
+    The engine has adopted the policies that were read. `binds` says that this server has the verb
+    bind. `adopted` is told of policies whenever the engine has adopted others.
+    """
 
-        `binds` says that this server has the verb bind. `adopted` is told of policies whenever the
-        engine has adopted others.
-        """
-        self.enforced = policies.enforced
-        self.view = view
-        self.engine = engine
-        # INVARIANT: the thread alone uses these three, but for a failure of reading, and the lock
-        # lets one thread at a time run.
-        self._policies = policies
-        self._objects = policies.read_objects
-        self._is_due = False
-        self._log = log
-        self._warned: set[str] = set()
-        self._binds = binds
-        self._adopted = adopted
-        self._lock = asyncio.Lock()
+    _policies: PolicyReader
+    view: ClusterSource
+    engine: Engine
+    _log: Logger
+    binds: bool = True
+    adopted: Callable[[Registry], None] = lambda _: None
+    enforced: EnforcedPolicies = field(init=False)
+    # INVARIANT: the thread alone uses these two and `_policies`, but for a failure of reading, and
+    # the lock lets one thread at a time run.
+    _objects: Mapping[str, bytes] | None = field(init=False)
+    _is_due: bool = False
+    _warned: set[str] = field(default_factory=set)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.enforced, self._objects = self._policies.enforced, self._policies.read_objects
         self._warn()
 
     def readiness(self) -> Sequence[ReadinessCheck]:
         """Readiness: policies have been compiled, and the view is ready."""
-        policies = ReadinessCheck("policies", self._policies.failure, is_warning=True)
+        found = self._policies
+        # Nobody knows the pods of a file, so all wait: a rollout must not go on to other replicas.
+        policies = ReadinessCheck("policies", found.failure, is_warning=not found.unknown)
         return (policies, *self.view.checks())
 
     async def run(self) -> None:
@@ -633,7 +619,7 @@ class PolicyReloader:
             if enforced is not None:
                 self.enforced = enforced
                 self.engine.adopt(enforced.registry)
-                self._adopted(enforced.registry)
+                self.adopted(enforced.registry)
                 self._warn()
 
     def _look(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies | None:
@@ -661,7 +647,7 @@ class PolicyReloader:
             if each.namespace in self.engine.exemptions.namespaces:
                 why = f"concerns no pod: namespace `{each.namespace}` is exempt"
                 texts.add(f"policy {each.address} {why}")
-            if each.binding_work and not self._binds:
+            if each.binding_work and not self.binds:
                 texts.add(f"policy {each.address} {each.binding_work} at bind: {TO_BIND}")
         for text in sorted(texts - self._warned):
             self._log.warning("%s", text)

@@ -7,6 +7,7 @@ both, and the application over the engine.
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,6 +28,7 @@ from engine.cache.informers import Needs
 from engine.cluster.client import Api
 from engine.program.tables import texts_of
 from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_reason
 from grammar.values.time import Timestamp
 from policies.admission import Examiner
@@ -56,8 +58,13 @@ from server.view.overview import Overview
 from server.view.page import HOST
 from server.view.policy_states import PolicyStates
 from server.view.simulating import Simulator
-from server.view.status import StatusReader
-from server.view.view import MOST_CONNECTIONS, MOST_SHARED_CONNECTIONS, View, view_app
+from server.view.view import (
+    MOST_CONNECTIONS,
+    MOST_SHARED_CONNECTIONS,
+    StatusReader,
+    View,
+    view_app,
+)
 from server.view.view_access import ViewAccess
 
 # Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
@@ -66,14 +73,15 @@ _ADMISSION_PROCESSES = 2
 _NICEST = 19
 
 
-class CannotListenError(Exception):
+class CannotListenError(UserError):
     """An address that cannot be listened on; `flag` is the flag that names it."""
 
     def __init__(self, error: OSError, address: tuple[str, int], flag: str) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.address = address
-        self.flag = flag
+        hint = f"name another with {flag} {'PORT' if flag == '--view-port' else 'HOST:PORT'}"
+        why = os_reason(error)
+        if error.errno == errno.EADDRINUSE:
+            why, hint = "the port is in use", f"{hint}, or stop the program that uses it"
+        super().__init__(f"cannot listen on `{address[0]}:{address[1]}`: {why}", hint)
 
 
 async def serve(
@@ -283,9 +291,7 @@ class _Server:
                     is_tried.set()
                     await asyncio.Event().wait()
             except CannotListenError as error:
-                host, port = error.address
-                why = f"cannot listen on `{host}:{port}`: {os_reason(error.error)}"
-                raise OSError(f"{why} (name another with {error.flag})") from None
+                raise OSError(f"{error.message} ({error.hint})") from None
             finally:
                 is_tried.set()
 

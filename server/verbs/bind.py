@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from engine.cluster.binding import BindClient, Binding
-from grammar.values.named_formats import is_label, is_subdomain
+from grammar.values.object_names import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.verbs.filter import spelled
@@ -62,12 +62,7 @@ class _Binding(Struct, rename="pascal"):
     node: str = ""
 
 
-class _BindingResult(Struct, rename="pascal"):
-    error: str
-
-
 _BINDING = msgspec.json.Decoder(_Binding)
-_ENCODER = msgspec.json.Encoder()
 
 
 def decode_binding(body: bytes) -> Binding:
@@ -87,4 +82,4 @@ def decode_binding(body: bytes) -> Binding:
 
 def encode_binding(error: str) -> bytes:
     """The answer of bind; an empty error says that the pod is bound (C44)."""
-    return _ENCODER.encode(_BindingResult(spelled(error)))
+    return msgspec.json.encode({"Error": spelled(error)})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -28,24 +27,25 @@ from server.admission.checking_process import (
     CheckStoppedError,
     CheckTimeoutError,
 )
-from server.answers import MOST_PODS, PastedPod, SimulationQuestion, Trial, TriedDraft
+from server.answers import PastedPod, SimulationQuestion, Trial, TriedDraft
 from server.view import trial
 from server.view.explaining import Explainer
 from server.view.routes import Answer, ViewQuestion
 from server.view.simulating import Simulator
+from server.view.turns import Line
 
 T = TypeVar("T")
 # The process has a bound of processor time for each part, which a busy machine gives it late.
 _CHECK_SECONDS, _TRIAL_SECONDS = 30.0, 60.0
 # The process has the cluster that a draft is tried on: 150,000 small pods took 242 MiB.
 DRAFT_MEMORY_MIB = 768
-# For all lists of a cluster.
-_CLUSTER_SECONDS = 120.0
+# For all lists of a cluster, and for all of a draft.
+_CLUSTER_SECONDS, _MOST_SECONDS = 120.0, 240.0
 
 
 @dataclass(eq=False, slots=True)
 class Drafts:
-    """The drafts of one replica, one at a time, in a process of their own.
+    """The drafts of one replica, one at a time, in a process of their own; owners take turns.
 
     `enforced` and `objects` are as those of PolicyStates. `cluster` gives the objects of the
     cluster in parts, as JSON; it raises EngineError. `data` gives the tables that policies read.
@@ -58,7 +58,7 @@ class Drafts:
     data: Callable[[], Awaitable[Mapping[str, DataText]]]
     explainer: Explainer
     simulator: Simulator
-    _one: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _line: Line = field(default_factory=lambda: Line("draft", _MOST_SECONDS), init=False)
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -73,7 +73,7 @@ class Drafts:
     async def evaluate(self, asked: ViewQuestion) -> object:
         """What a draft changes in a pasted cluster, or in the cluster of the server."""
         body: Trial = asked.body
-        async with self._turn():
+        async with self._line.turn(asked.reader.owner):
             beside = self._beside()
             if body.cluster is None:
                 beside = replace(beside, data=await self.data())
@@ -94,40 +94,36 @@ class Drafts:
     async def place(self, asked: ViewQuestion) -> object:
         """Where a pod of manifests would go by itself."""
         body: PastedPod = asked.body
-        async with self._turn():
+        async with self._line.turn(asked.reader.owner):
             pod = await self._run(_CHECK_SECONDS, trial.pod_of, body.text, body.pod)
-        return await self.explainer.place(pod, body.node)
+        return await self.explainer.place(pod, body.node, asked.reader)
 
     async def simulate(self, asked: ViewQuestion) -> object:
         """Where pods would go, if nodes came or were drained."""
         question: SimulationQuestion = asked.body
         if sum(each.count for each in question.addNodes) > MOST_ADDED:
             raise UserError(f"`addNodes` has more than {MOST_ADDED} nodes")
-        return await self.simulator.simulate(question, lambda: self._pods(question))
+        owner = asked.reader.owner
+        return await self.simulator.simulate(question, lambda: self._pods(question, owner), owner)
 
-    async def _pods(self, question: SimulationQuestion) -> PodList | None:
+    async def _pods(self, question: SimulationQuestion, owner: str) -> PodList | None:
         """The pods of a question, if it has some. It waits for its turn."""
         if (listed := question.pods) is None:
             return None
         text = listed if isinstance(listed, str) else msgspec.json.encode(listed).decode()
         where = question.namespace or DEFAULT_NAMESPACE
-        async with self._one:
-            found, wanted = await self._run(
-                _TRIAL_SECONDS, trial.pods_of, text, where, MOST_PODS, {}
-            )
+        async with self._line.one(owner):
+            found, wanted = await self._run(_TRIAL_SECONDS, trial.pods_of, text, where, {})
             if uids := await self.simulator.uids(wanted):
-                found, _ = await self._run(
-                    _TRIAL_SECONDS, trial.pods_of, text, where, MOST_PODS, uids
-                )
+                found, _ = await self._run(_TRIAL_SECONDS, trial.pods_of, text, where, uids)
             return found
 
     def _told_by(self, function: Callable[..., object]) -> Answer:
         """The answer of a function about a draft beside the policies in force, in its turn."""
 
         async def answer(asked: ViewQuestion) -> object:
-            async with self._turn():
-                beside = self._beside()
-                return await self._run(_CHECK_SECONDS, function, beside, asked.body)
+            async with self._line.turn(asked.reader.owner):
+                return await self._run(_CHECK_SECONDS, function, self._beside(), asked.body)
 
         return answer
 
@@ -140,14 +136,6 @@ class Drafts:
             if not file.private and file.source.name not in objects
         ]
         return trial.Beside(others, objects)
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """One draft at a time has the process."""
-        if self._one.locked():
-            raise web.HTTPTooManyRequests(text="the check of another draft has not ended\n")
-        async with self._one:
-            yield
 
     async def _run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """The result of a function in the process, given the schema too.

@@ -47,10 +47,7 @@ class Explainer:
     enforced: Callable[[], EnforcedPolicies]
     clock: Callable[[], float] = time.monotonic
     _analyst: Analyst | None = field(default=None, init=False)
-    _line: Line = field(
-        default_factory=lambda: Line("the explanation", "several explanations have not ended"),
-        init=False,
-    )
+    _line: Line = field(default_factory=lambda: Line("explanation"), init=False)
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -75,19 +72,9 @@ class Explainer:
         self, namespace: str, name: str, node: str | None = None, reader: Reader = EVERYTHING
     ) -> Callable[[], PodExplanation]:
         """What makes the answer, in a thread. Raises HTTPException and EngineError."""
-        whose = "" if reader.namespaces is None else namespace
-        return await self._line.turn(self._explained(namespace, name, node, reader), whose)
-
-    async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
-        """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
-        told = await self._line.turn(self._told(PodQuestion(pod, node)))
-        return partial(told, Asker(self.replica))
-
-    async def _explained(
-        self, namespace: str, name: str, node: str | None, reader: Reader
-    ) -> Callable[[], PodExplanation]:
-        pod = await self._pod(namespace, name)
-        told = await self._told(PodQuestion(pod, node, reader=reader))
+        async with self._line.turn(reader.owner):
+            pod = await self._pod(namespace, name)
+            told = await self._told(PodQuestion(pod, node, reader=reader))
         record, generation = self.journal.find(namespace, name), self.journal.generation
 
         def made() -> PodExplanation:
@@ -97,6 +84,14 @@ class Explainer:
             return told(Asker(self.replica, is_live=True, then=then))
 
         return made
+
+    async def place(
+        self, pod: NamedPod, node: str | None, reader: Reader
+    ) -> Callable[[], PodExplanation]:
+        """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
+        async with self._line.turn(reader.owner):
+            told = await self._told(PodQuestion(pod, node, reader=reader))
+        return partial(told, Asker(self.replica))
 
     async def _told(self, question: PodQuestion) -> Told:
         # What is enforced may change while this works; the texts are those of its beginning.

@@ -1,8 +1,9 @@
 """History: numbers of the last week, one sample a minute, and the last edits of policies.
 
 A replica has one, in memory and on request in a file, which survives restarts. The file is written
-whole or not at all: on a full disk the last whole one stays, and the next minute tries again. A
-clock that is set back loses nothing, and what is ahead of the clock is not shown.
+whole or not at all: on a full disk the last whole one stays, and the next minute tries again. So it
+does where the disk does not answer, for which nothing waits. A clock that is set back loses
+nothing, and what is ahead of the clock is not shown.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from logging import Logger
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,7 +30,7 @@ from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from grammar.messages.texts import os_reason
-from policies.disk import Disk, Visit, contents
+from policies.disk import begun, contents
 from server.answers import FillList, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject, FieldsManager
 from server.view.routes import Answer, ViewQuestion
@@ -40,6 +44,9 @@ _MOST_FILE, _MOST_CONTENT = 64 << 20, 128 << 20
 # The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
 # minute; and the bytes of a name, with which the samples of a week stay within a file.
 _MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 250
+# Until the disk counts as silent.
+_DISK_SECONDS = 5.0
+T = TypeVar("T")
 Sample = Mapping[str, float]
 Durations = Mapping[str, Sequence[tuple[float, float]]]
 Rejections = Mapping[tuple[str, str], int]
@@ -58,27 +65,20 @@ class _Kept(msgspec.Struct, array_like=True):
     marks: dict[str, bytes] = {}
 
 
+@dataclass(eq=False, slots=True)
 class History:
     """The history of one replica. On one event loop; the file is written in a thread."""
 
-    def __init__(
-        self, replica: str, path: Path | None, log: Logger, clock: Callable[[], float] = time.time
-    ) -> None:
-        """Reads the file if there is a path; one that is not a history is left as it is."""
-        self._replica = replica
-        self._log = log
-        self._clock = clock
-        kept: _Kept | None = _Kept()
-        self._path = path
-        try:
-            if path is not None and (kept := _read(path)) is None:
-                log.warning("the history `%s` is damaged: it begins anew", path)
-        except OSError as error:
-            self._path, why = None, os_reason(error)
-            log.warning("the history `%s` is not read or written: %s", path, why)
-        self._kept = kept or _Kept()
-        # What was seen of policies last; None before the first look.
-        self._seen: Mapping[str, str | bytes] | None = None
+    _replica: str
+    _path: Path | None
+    _log: Logger
+    clock: Callable[[], float] = time.time
+    _kept: _Kept = field(default_factory=_Kept)
+    _has_read: bool = False
+    # What the disk does, or has done.
+    _at_disk: Future[Any] | None = None
+    # What was seen of policies last; None before the first look.
+    _seen: Mapping[str, str | bytes] | None = None
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -89,20 +89,51 @@ class History:
     ) -> None:
         """Takes the numbers of now each minute after a look at policies, until it is cancelled."""
         while True:
+            await self.read()
             look()
             await self.take(await sample())
             await asyncio.sleep(EVERY_SECONDS)
 
+    async def read(self) -> None:
+        """Reads the file if it is not read yet; one that is not a history is left as it is."""
+        path = self._path
+        if self._has_read or path is None:
+            return
+        kept: _Kept | None = _Kept()
+        try:
+            if (kept := await self._answered(lambda: _read(path))) is None:
+                self._log.warning("the history `%s` is damaged: it begins anew", path)
+        except TimeoutError as error:
+            self._log.warning("the history `%s` is not read yet: %s", path, os_reason(error))
+            return
+        except OSError as error:
+            self._path, why = None, os_reason(error)
+            self._log.warning("the history `%s` is not read or written: %s", path, why)
+        if kept is not None:
+            kept.samples |= self._kept.samples
+            self._kept = kept
+        self._has_read = True
+
     async def take(self, numbers: Sample) -> None:
         """Keeps the numbers of now."""
-        self.add(int(self._clock()), numbers)
-        if self._path is None:
+        self.add(int(self.clock()), numbers)
+        if self._path is None or not self._has_read:
             return
-        content = msgspec.msgpack.encode(self._kept)
         try:
-            await asyncio.to_thread(_write, self._path, content)
+            await self._answered(partial(_write, self._path, msgspec.msgpack.encode(self._kept)))
         except OSError as error:
             self._log.warning("the history cannot be written: %s", os_reason(error))
+
+    async def _answered(self, work: Callable[[], T]) -> T:
+        """What work on the disk gives in time. Raises OSError; TimeoutError while it goes on."""
+        if self._at_disk is None or self._at_disk.done():
+            job = begun(work)
+            answer, self._at_disk = asyncio.wrap_future(job), job
+            answer.add_done_callback(asyncio.Future.exception)
+            await asyncio.wait([answer], timeout=_DISK_SECONDS)
+            if answer.done():
+                return answer.result()
+        raise TimeoutError(errno.ETIMEDOUT, "the file system does not answer")
 
     def add(self, at: int, numbers: Sample) -> None:
         """Adds the sample of now. Of too many goes one ahead of the clock, else the oldest."""
@@ -119,7 +150,7 @@ class History:
 
     def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
         """The points of the last hours: of each stretch the largest number. Also in a thread."""
-        samples, now = self._kept.samples.copy(), int(self._clock())
+        samples, now = self._kept.samples.copy(), int(self.clock())
         times = sorted(at for at in samples if now - hours * 3600 <= at <= now)
         size = max(1, -(-len(times) // _MOST_POINTS))
         points = times[::size]
@@ -139,8 +170,8 @@ class History:
     # ---- the edits of policies
 
     def look(self, read: EnforcedPolicies, objects: Mapping[str, bytes], at: str) -> None:
-        """Adds the edits of policies since the last look."""
-        if not read.registry.complete:
+        """Adds the edits of policies since the last look, once what was there before is read."""
+        if not (read.registry.complete and (self._has_read or self._path is None)):
             return
         seen = {
             each.policy.address: objects.get(file.source.name, file.source.text)
@@ -176,13 +207,8 @@ class History:
 
 def _read(path: Path) -> _Kept | None:
     """What was written last; None if that is damaged. Raises OSError for another file."""
-
-    def content(visit: Visit) -> bytes:
-        visit(path)
-        return contents(path, _MOST_FILE, takes_pipes=False)
-
     try:
-        data = Disk().run(content)
+        data = contents(path, _MOST_FILE, takes_pipes=False)
     except FileNotFoundError:
         return _Kept()
     if data and not data.startswith(b"placet history "):

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiohttp import web
@@ -40,7 +41,7 @@ from server.answers import (
 )
 from server.view.explaining import Explainer
 from server.view.policy_states import PolicyStates
-from server.view.routes import NO_QUESTION, Answer, ViewQuestion
+from server.view.routes import Answer, ViewQuestion
 from server.view.turns import STEP_SECONDS, done, waiting_first
 
 T = TypeVar("T")
@@ -70,41 +71,36 @@ _HOSTNAME = "kubernetes.io/hostname"
 _KnownCause = tuple[float, Cause | None, str]
 
 
+@dataclass(eq=False, slots=True)
 class Overview:
     """The overview of one replica. Its answers raise NotSyncedError."""
 
-    def __init__(
-        self,
-        replica: str,
-        engine: Engine,
-        cluster: ClusterState,
-        explainer: Explainer,
-        states: PolicyStates,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._replica = replica
-        self._engine = engine
-        self._cluster = cluster
-        self._explainer = explainer
-        self._states = states
-        self._clock = clock
-        # By the label that was asked for; by the uid of a pod and the set of policies.
-        self._nodes: TTLCache[str | None, NodesInShort] = TTLCache(
-            _MOST_GROUPINGS, _NODES_SECONDS, clock
-        )
-        self._causes: TTLCache[tuple[str, Registry], _KnownCause] = TTLCache(
-            _MOST_CAUSES, _SHOWN_SECONDS, clock
-        )
-        self._bounds: TTLCache[None, FillList] = TTLCache(1, _KEPT_SECONDS, clock)
-        # Each kind of question is worked out once at a time; the next one finds the answer.
-        self._looking, self._causing, self._filling = (asyncio.Lock() for _ in range(3))
+    _replica: str
+    _engine: Engine
+    _cluster: ClusterState
+    _explainer: Explainer
+    _states: PolicyStates
+    clock: Callable[[], float] = time.monotonic
+    # By the label that was asked for; by the uid of a pod and the set of policies.
+    _nodes: TTLCache[str | None, NodesInShort] = field(init=False)
+    _causes: TTLCache[tuple[str, Registry], _KnownCause] = field(init=False)
+    _bounds: TTLCache[None, FillList] = field(init=False)
+    # Each kind of question is worked out once at a time; the next one finds the answer.
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _causing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _filling: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._nodes = TTLCache(_MOST_GROUPINGS, _NODES_SECONDS, self.clock)
+        self._causes = TTLCache(_MOST_CAUSES, _SHOWN_SECONDS, self.clock)
+        self._bounds = TTLCache(1, _KEPT_SECONDS, self.clock)
 
     @property
     def answers(self) -> Mapping[str, Answer]:
         return {
             "overview": self.at_a_glance,
             "waiting": self.waiting,
-            "fills": self.fills,
+            "fills": lambda _: self.fills(),
             "selected": self.selected,
         }
 
@@ -131,20 +127,20 @@ class Overview:
         async with self._causing:
             groups = await self._done(_waiting_groups(snapshot))
             listed, more = groups[:_MOST_WAITING], sum(n for _, n in groups[_MOST_WAITING:])
-            ends, complete = self._clock() + _WORK_SECONDS, True
+            ends, complete = self.clock() + _WORK_SECONDS, True
             for pod, _ in listed:
                 key = pod.uid, self._engine.registry
                 known = self._causes.get(key)
-                if known is None or self._clock() - known[0] >= _KEPT_SECONDS:
-                    complete = self._clock() < ends
+                if known is None or self.clock() - known[0] >= _KEPT_SECONDS:
+                    complete = self.clock() < ends
                     if not complete:
                         break
                     found = await self._cause_of(pod)
-                    self._causes[key] = self._clock(), *found
+                    self._causes[key] = self.clock(), *found
         pods = [self._waiting_pods(*group) for group in listed]
         return WaitingList(self._replica, pods, more, complete=complete)
 
-    async def fills(self, _asked: ViewQuestion = NO_QUESTION) -> FillList:
+    async def fills(self) -> FillList:
         """The bounds, the fullest first."""
         async with self._filling:
             if (known := self._bounds.get(None)) is None:
@@ -177,7 +173,7 @@ class Overview:
         return await self._done(work())
 
     async def _done(self, work: Work[T]) -> T:
-        return await done(work, 0.0, self._clock, STEP_SECONDS)
+        return await done(work, 0.0, self.clock, STEP_SECONDS)
 
     # ---- nodes
 
@@ -243,7 +239,7 @@ class Overview:
         for pod in await self._done(self._sample(snapshot)):
             try:
                 bounds = await self._explainer.fills(pod.namespace, pod.name)
-            except (web.HTTPException, EngineError, TimeoutError):
+            except (web.HTTPException, EngineError):
                 # What cannot be decided about a pod is told where one asks about it.
                 continue
             for each in bounds:

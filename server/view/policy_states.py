@@ -29,7 +29,7 @@ from server.answers import (
 from server.view.history import History
 from server.view.policy_yaml import as_written, moved
 from server.view.routes import Answer, ViewQuestion
-from server.view.status import policies_in_force
+from server.view.view import policies_in_force
 
 # The edits that are told.
 _MOST_EDITS = 10

@@ -7,7 +7,7 @@ stands in tests/support/openapi_document.txt.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,10 +73,9 @@ class ViewQuestion:
     reader: Reader = EVERYTHING
 
 
-NO_QUESTION = ViewQuestion()
-# The answer to a question: a struct, or a function that makes it in a thread. It raises
-# HTTPException, EngineError and UserError.
-Answer = Callable[[ViewQuestion], Awaitable[object]]
+# The answer to a question, or what waits for it: a struct, or a function that makes it in a thread.
+# It raises HTTPException, EngineError and UserError.
+Answer = Callable[[ViewQuestion], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -63,25 +64,25 @@ class Simulator:
     engine: Engine
     cluster: WholeCluster
     clock: Callable[[], float] = time.monotonic
-    _line: Line = field(
-        default_factory=lambda: Line("the simulation", "several simulations have not ended"),
-        init=False,
-    )
+    _line: Line = field(default_factory=lambda: Line("simulation"), init=False)
 
     async def simulate(
-        self, question: SimulationQuestion, pods: Callable[[], Awaitable[PodList | None]]
+        self,
+        question: SimulationQuestion,
+        pods: Callable[[], Awaitable[PodList | None]],
+        owner: str = "",
     ) -> Callable[[], SimulationAnswer]:
         """What makes the answer, in a thread; `pods` reads those that come with the question.
 
         Raises HTTPException, EngineError and UserError.
         """
         self.cluster.snapshot()
-        return await self._line.turn(self._answer(question, pods))
+        async with self._line.turn(owner):
+            return await self._answer(question, await pods())
 
     async def _answer(
-        self, question: SimulationQuestion, read: Callable[[], Awaitable[PodList | None]]
+        self, question: SimulationQuestion, pods: PodList | None
     ) -> Callable[[], SimulationAnswer]:
-        pods = await read()
         bodies = dict[str, bytes | msgspec.Raw]()
         for node in question.drain:
             if self.cluster.snapshot().node(node) is not None:
@@ -96,6 +97,7 @@ class Simulator:
             tables=engine.tables,
             exemptions=engine.exemptions,
         )
+        held = {pod: node for part in engine.parts for pod, node in part.held_pods().items()}
         with _young_garbage_only():
             # Nothing is kept of the copy but the answer.
             copy = await self._done(copied(self.cluster.pods))
@@ -112,7 +114,8 @@ class Simulator:
             finally:
                 copy.close()
         notes = pods.notes if pods is not None else ()
-        return lambda: answer_of(ready.simulation, made, ready.changed, notes, self.replica)
+        answer = partial(answer_of, ready.simulation, made, ready.changed, notes, self.replica)
+        return lambda: msgspec.structs.replace(answer(), held=held)
 
     async def uids(self, wanted: Keys) -> KnownUids:
         """The uids of workloads that have pods in the cluster."""

@@ -127,10 +127,8 @@ Keys = frozenset[tuple[str, str]]
 KnownUids = Mapping[tuple[str, str], str]
 
 
-def pods_of(
-    text: str, namespace: str, most: int, uids: KnownUids, _schema: Schema
-) -> tuple[PodList, Keys]:
-    """The pods of manifests, at most so many, and the workloads whose uids would be of use."""
+def pods_of(text: str, namespace: str, uids: KnownUids, _schema: Schema) -> tuple[PodList, Keys]:
+    """The pods of manifests, at most MOST_PODS, and the workloads whose uids would be of use."""
     wanted = set[tuple[str, str]]()
 
     def known(kind: str, key: str) -> str | None:
@@ -143,12 +141,14 @@ def pods_of(
         contents = list(as_json(data, is_yaml=not is_json))
     except DocumentError as error:
         raise UserError(f"`pods` cannot be read: {error}") from None
-    return pods_in(contents, PodReader(Path("pods"), namespace, most), known), frozenset(wanted)
+    return pods_in(contents, PodReader(Path("pods"), namespace, MOST_PODS), known), frozenset(
+        wanted
+    )
 
 
 def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod:
     """A pod of manifests, the first one without a name."""
-    found, _ = pods_of(text, DEFAULT_NAMESPACE, MOST_PODS, {}, schema)
+    found, _ = pods_of(text, DEFAULT_NAMESPACE, {}, schema)
     body = found.bodies.get(next(iter(found.bodies)) if name is None else name)
     if body is None:
         raise UserError(f"no pod of the manifests is called `{shown(name or '')}`")
@@ -184,7 +184,7 @@ def take(text: bytes, _schema: Schema) -> None:
         for document in as_stored(as_json(text, is_yaml=False)):
             first = len(trial.objects.pods)
             trial.objects.add(_FILE, document)
-            placed = {key_of(pod) for pod in trial.objects.pods[first:] if pod.nodeName}
+            placed = {key_of(pod) for pod, _ in trial.objects.pods[first:] if pod.nodeName}
             for key, body in bodies([document], "Pod").items():
                 # Bytes of their own: a Raw would keep the whole text.
                 own = bytes(body)

@@ -1,13 +1,13 @@
 """Turns: who goes over a cluster on the event loop, and who waits for that.
 
 Work ends a step of the loop after some milliseconds. A line has the questions that are answered one
-after the other, in turns by namespace, and lets only some wait.
+after the other, in turns by who asks, and lets only some wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -22,7 +22,7 @@ from engine.work import Work
 T = TypeVar("T")
 # More than connections of a view, so that none leaves the queue for another.
 _MOST_IN_QUEUE = 1000
-# Questions that wait for their turn, half of them of one namespace, and the seconds of one.
+# Questions that wait for their turn, half of them of one owner, and the seconds of a wait.
 _MOST_WAITING, _MOST_SECONDS = 8, 20.0
 # The longest step on the event loop of who only reads.
 STEP_SECONDS = 0.001
@@ -32,11 +32,11 @@ STEP_SECONDS = 0.001
 class Line:
     """A line of questions of one kind, of which one is answered at a time.
 
-    `questions` names a question, and `busy` is the text where too many wait.
+    `kind` names one of them, and an answer takes at most `seconds` once its turn has come.
     """
 
-    questions: str
-    busy: str
+    kind: str
+    seconds: float = _MOST_SECONDS
     _shares: FairShares = field(default_factory=lambda: FairShares(_MOST_WAITING), init=False)
     # One has the turn; others wait here.
     _is_taken: bool = field(default=False, init=False)
@@ -45,55 +45,48 @@ class Line:
     )
 
     @asynccontextmanager
-    async def one(self, namespace: str = "") -> AsyncIterator[None]:
-        """The turn of a question that is counted elsewhere. Raises TimeoutError."""
-        async with asyncio.timeout(_MOST_SECONDS):
-            await self._wait(namespace)
-            try:
-                yield
-            finally:
-                self._pass_on()
-
-    async def turn(self, answer: Coroutine[None, None, T], namespace: str = "") -> T:
-        """The answer, when the others have ended. Raises HTTPException.
-
-        `namespace` is that of who asks, empty for who may ask about all.
-        """
-        if not self._shares.has_room(namespace):
-            answer.close()
-            raise web.HTTPTooManyRequests(text=f"{self.busy}\n")
-        self._shares.add(namespace, 1)
+    async def one(self, owner: str = "") -> AsyncIterator[None]:
+        """The turn of a question that is counted elsewhere. Raises HTTPException."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._queue.put(owner, turn)
         try:
-            async with self.one(namespace):
-                return await answer
+            async with asyncio.timeout(_MOST_SECONDS) as limit:
+                if not self._is_taken:
+                    self._pass_on()
+                await turn
+                limit.reschedule(loop.time() + self.seconds)
+                yield
         except TimeoutError:
-            text = f"{self.questions} takes longer than {_MOST_SECONDS:.0f} s\n"
+            text = f"the {self.kind} takes longer than {self.seconds:.0f} s\n"
             raise web.HTTPServiceUnavailable(text=text) from None
         finally:
-            self._shares.add(namespace, -1)
-            answer.close()
-
-    async def _wait(self, namespace: str) -> None:
-        if not self._is_taken:
-            self._is_taken = True
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.put(namespace, turn)
-        try:
-            await turn
-        except BaseException:
+            # It may also have come in the moment in which the question gave up.
             if turn.done() and not turn.cancelled():
-                # It came in the moment in which the question gave up.
                 self._pass_on()
-            raise
+
+    @asynccontextmanager
+    async def turn(self, owner: str = "") -> AsyncIterator[None]:
+        """The turn of a question of an owner, see `Reader`, whose first one always waits for it.
+
+        Raises HTTPException.
+        """
+        if self._shares.of(owner) and not self._shares.has_room(owner):
+            raise web.HTTPTooManyRequests(text=f"several other {self.kind}s have not ended\n")
+        self._shares.add(owner, 1)
+        try:
+            async with self.one(owner):
+                yield
+        finally:
+            self._shares.add(owner, -1)
 
     def _pass_on(self) -> None:
-        """Gives the turn to the next namespace that waits for one."""
-        while len(self._queue):
+        """Gives the turn to the next owner that waits for one."""
+        self._is_taken = False
+        while len(self._queue) and not self._is_taken:
             if not (turn := self._queue.take()).done():
                 turn.set_result(None)
-                return
-        self._is_taken = False
+                self._is_taken = True
 
 
 async def done(work: Work[T], rest: float, clock: Callable[[], float], step: float = 0.0) -> T:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from inspect import isawaitable
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -18,14 +20,27 @@ from aiohttp.typedefs import Handler
 
 from engine.decision.audit_log import AuditLog
 from engine.decision.journal import Journal
+from engine.engine import Engine
 from engine.errors import BadObjectError, EngineError, UnknownNodeError
 from engine.explanation.document import Listing, decided, summary
 from engine.explanation.reader import EVERYTHING
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
-from server.answers import ReplicaStatus
+from grammar.values.time import Timestamp
+from server.answers import (
+    CertificateInUse,
+    ClauseRejections,
+    ClusterStatus,
+    FailedCheck,
+    InFlight,
+    PolicyInForce,
+    ReplicaStatus,
+)
+from server.http.health import Readiness
+from server.metrics.metrics import Metrics
 from server.view.page import json_of, only_own_pages, page_routes
 from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
+from server.view.turns import Line
 from server.view.view_access import ViewAccess, guard
 
 T = TypeVar("T")
@@ -55,15 +70,15 @@ class View:
     # The other answers by the names of routes, of which there may be `more`.
     parts: Iterable[Mapping[str, Answer]]
     more: Sequence[Route] = ()
-    # One answer at a time is turned into JSON, whoever asks.
-    _formatting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    # One answer at a time is turned into JSON.
+    _formatting: Line = field(default_factory=lambda: Line("answer"), init=False)
     _comparing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def routes(self, access: ViewAccess | None) -> list[web.RouteDef]:
         answers: dict[str, Answer] = {
             "decisions": self.decisions,
             "decision": self.decision,
-            "status": self.status,
+            "status": lambda _: self.read_status(),
         }
         for part in self.parts:
             answers.update(part)
@@ -102,10 +117,6 @@ class View:
         generation = self.journal.generation
         return lambda: decided(self.replica, record, generation, self.audits, asked.reader)
 
-    async def status(self, _asked: ViewQuestion) -> object:
-        """The state of the replica and of what it knows."""
-        return self.read_status()
-
     async def compare(self, _request: web.Request) -> web.Response:
         """What differs from the API server; it lists every object of the cluster."""
         if self.differences is None:
@@ -113,7 +124,7 @@ class View:
         if self._comparing.locked():
             raise web.HTTPTooManyRequests(text="another comparison has not ended\n")
         async with self._comparing:
-            found = await _answered(self.differences())
+            found = await _answered(self.differences)
         return await self._json({"replica": self.replica, **found})
 
     def _handler(self, route: Route, answer: Answer, access: ViewAccess | None) -> Handler:
@@ -125,12 +136,12 @@ class View:
             if route.body is not None:
                 body = await self._body(request, route.body)
             asked = ViewQuestion(request.match_info, query, numbers, body, reader)
-            return await self._json(await _answered(answer(asked)))
+            return await self._json(await _answered(partial(answer, asked)), reader.owner)
 
         return handle
 
-    async def _json(self, content: object) -> web.Response:
-        async with self._formatting:
+    async def _json(self, content: object, owner: str = "") -> web.Response:
+        async with self._formatting.one(owner):
             body = await asyncio.to_thread(
                 lambda: json_of(content() if callable(content) else content) + b"\n"
             )
@@ -163,10 +174,11 @@ _FAILURES: Sequence[tuple[type[Exception], type[web.HTTPException]]] = (
 )
 
 
-async def _answered(answer: Awaitable[T]) -> T:
-    """The answer. Raises HTTPException."""
+async def _answered(answer: Callable[[], object]) -> Any:
+    """The answer, also one that has to be waited for. Raises HTTPException."""
     try:
-        return await answer
+        found = answer()
+        return await found if isawaitable(found) else found
     except (EngineError, UserError) as error:
         failure = next(found for kind, found in _FAILURES if isinstance(error, kind))
         hint = error.hint if isinstance(error, UserError) else ""
@@ -181,3 +193,67 @@ def view_app(view: View, access: ViewAccess | None = None) -> web.Application:
     app = web.Application(middlewares=middlewares, client_max_size=_MOST_BYTES)
     app.add_routes([*view.routes(access), *page_routes()])
     return app
+
+
+# The pods in flight that are named, and the clauses.
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReader:
+    """A reader of the status of a server; a call reads it.
+
+    `cluster` gives the state of what is watched, None without a watched cluster, and `certificate`
+    that of new connections. What `capabilities` know is added for who asks.
+    """
+
+    replica: str
+    version: str
+    readiness: Readiness
+    engine: Engine
+    journal: Journal
+    metrics: Metrics
+    cluster: Callable[[], ClusterStatus | None]
+    certificate: Callable[[], CertificateInUse | None]
+    capabilities: Sequence[str]
+    started: str = field(default_factory=lambda: Timestamp.now().to_second())
+
+    def __call__(self) -> ReplicaStatus:
+        engine, readiness = self.engine, self.readiness()
+        ranked = sorted(self.metrics.rejections().items(), key=lambda each: (-each[1], each[0]))
+        return ReplicaStatus(
+            replica=self.replica,
+            version=self.version,
+            at=Timestamp.now().to_second(),
+            started=self.started,
+            ready=all(check.is_warning for check in readiness if check.failure),
+            failing=[FailedCheck(c.name, c.failure, c.is_warning) for c in readiness if c.failure],
+            policies=policies_in_force(engine),
+            notInForce=sorted(program.address for program in engine.registry.refusing),
+            cluster=self.cluster(),
+            podsInFlight=len(engine.in_flight),
+            inFlight=[
+                InFlight(known.name, round(seconds, 1), known.offered)
+                for known, seconds in engine.in_flight.first(_MOST_NAMED)
+            ],
+            rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
+            decisions=self.journal.number,
+            recorded=len(self.journal),
+            certificate=self.certificate(),
+            capabilities=self.capabilities,
+        )
+
+
+def policies_in_force(engine: Engine) -> Sequence[PolicyInForce]:
+    return [
+        PolicyInForce(
+            program.address,
+            program.cluster,
+            "audit" if program.audit else "enforce",
+            program.weight,
+            program.digest,
+            program.address in engine.expensive,
+            engine.unmet.get(program.address, ""),
+        )
+        for program in engine.registry.programs
+    ]

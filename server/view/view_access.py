@@ -24,7 +24,7 @@ from cachetools import TTLCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError, EngineError
-from engine.explanation.reader import EVERYTHING, Reader
+from engine.explanation.reader import Reader
 from grammar.messages.texts import shown
 from server.http.places import address_of
 from server.view.routes import API, ROUTES
@@ -105,14 +105,14 @@ class ViewAccess:
         # A file of the page, and what leads to it, is the same for every cluster.
         is_for_all = request.path in ("/", "/ui") or request.path.startswith("/ui/")
         if is_for_all or await self._may(user, digest, ""):
-            return EVERYTHING
+            return Reader(owner=f"user {user.uid or user.username}")
         namespace = _namespace(request)
         if not namespace:
             raise _forbidden(user, "all namespaces, which this answer is about")
         is_name = len(namespace) <= _LONGEST_NAMESPACE
         if not is_name or not await self._may(user, digest, namespace):
             raise _forbidden(user, f"the namespace `{shown(namespace)}`")
-        return Reader(frozenset({namespace}))
+        return Reader(frozenset({namespace}), namespace)
 
     async def _user(self, token: str, digest: bytes, host: str) -> User:
         known = self._users.get(digest)

@@ -15,13 +15,14 @@ from typing import Any
 
 from aiohttp import web
 
-from engine.cache.informers import BUDGETS, CONTROLLERS, POLICIES
+from engine.cache.informers import BUDGETS, CONTROLLERS, NAMESPACES, POLICIES
 from tests.e2e.manifests import large_node, large_pod
 from tests.support.fake_api_server import END
 
 # Lines are sent together until there is this much of them.
 _CHUNK = 1 << 18
 _IN_A_SET = 50
+_NAMESPACES, _TEAMS = 200, 50
 
 Line = Callable[[str, int, int], bytes]
 
@@ -35,6 +36,7 @@ class LargeCluster:
         self._version = nodes + pods
         self._node = node_lines()
         self._pod = pod_lines(nodes)
+        self._namespace = namespace_lines()
         self._lease: dict[str, Any] = {}
         self._changes: asyncio.Queue[tuple[int, float, bool]] = asyncio.Queue()
 
@@ -42,6 +44,13 @@ class LargeCluster:
         if "watch" not in request.query:
             return self._page(request, self._node, self._nodes)
         response = await self._initial(request, self._node, self._nodes)
+        await asyncio.Event().wait()
+        return response
+
+    async def namespaces(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return self._page(request, self._namespace, _NAMESPACES)
+        response = await self._initial(request, self._namespace, _NAMESPACES)
         await asyncio.Event().wait()
         return response
 
@@ -95,10 +104,13 @@ class LargeCluster:
         metadata = {"resourceVersion": str(self._version)}
         if last < count:
             metadata["continue"] = str(last)
-        kind = b"PodList" if line is self._pod else b"NodeList"
+        kind = self._kind(line).encode() + b"List"
         head = json.dumps(metadata).encode()
         body = b'{"kind":"%b","apiVersion":"v1","metadata":%b,"items":[%b]}' % (kind, head, items)
         return web.Response(body=body, content_type="application/json")
+
+    def _kind(self, line: Line) -> str:
+        return {self._pod: "Pod", self._namespace: "Namespace"}.get(line, "Node")
 
     async def _initial(self, request: web.Request, line: Line, count: int) -> web.StreamResponse:
         # client-go reads no stream of another type, and no bookmark without a kind.
@@ -108,8 +120,7 @@ class LargeCluster:
         for chunk in _chunks(lines):
             await response.write(chunk)
         metadata = {"resourceVersion": str(self._version), "annotations": {END: "true"}}
-        kind = "Pod" if line is self._pod else "Node"
-        mark = {"kind": kind, "apiVersion": "v1", "metadata": metadata}
+        mark = {"kind": self._kind(line), "apiVersion": "v1", "metadata": metadata}
         end = {"type": "BOOKMARK", "object": mark}
         await response.write(json.dumps(end).encode() + b"\n")
         return response
@@ -149,6 +160,19 @@ def node_lines() -> Line:
     return line
 
 
+def namespace_lines() -> Line:
+    """Makes the event of a kind that tells of the namespace of a number in a version."""
+    labels = {"kubernetes.io/metadata.name": "@name", "team": "@team"}
+    metadata = {"name": "@name", "uid": "@uid", "resourceVersion": "@version", "labels": labels}
+    parts = _Parts({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+    def line(kind: str, number: int, version: int) -> bytes:
+        name, team, uid = f"team-{number}", f"t{number % _TEAMS}", f"{number:036x}"
+        return parts.line(kind, name=name, team=team, uid=uid, version=str(version))
+
+    return line
+
+
 def pod_lines(nodes: int) -> Line:
     """Makes the event of a kind that tells of the pod of a number in a version."""
     pod = large_pod("@name", "@space", {"app": "@app"}, nodeName="@node")
@@ -169,7 +193,7 @@ def pod_lines(nodes: int) -> Line:
         return parts.line(
             kind,
             name=f"web-{owner:x}-{number:x}",
-            space=f"team-{owner % 200}",
+            space=f"team-{owner % _NAMESPACES}",
             app=f"web-{owner:x}",
             owner=f"{owner:036x}",
             uid=f"{number:036x}",
@@ -208,6 +232,7 @@ async def main() -> None:
     app = web.Application()
     app.router.add_get("/api/v1/nodes", cluster.nodes)
     app.router.add_get("/api/v1/pods", cluster.pods)
+    app.router.add_get(NAMESPACES.path, cluster.namespaces)
     for resource in (BUDGETS, *CONTROLLERS.values(), *POLICIES):
         app.router.add_get(resource.path, cluster.nothing)
     app.router.add_post("/changes", cluster.change)

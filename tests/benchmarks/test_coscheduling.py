@@ -21,10 +21,10 @@ from tests.benchmarks.test_gangs import GROUPS, NODES, emptied, plane
 from tests.e2e.api import Api, watched_bindings
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.gangs import SIZE, by_group, gang_server
+from tests.e2e.gangs import COSCHEDULING_GROUPS, SIZE, by_group, gang_server
 from tests.e2e.kube_scheduler import started_kube_scheduler
 from tests.e2e.manifests import node, pod
-from tests.e2e.test_pod_groups import COSCHEDULING, DEFINITION, LABEL
+from tests.e2e.test_pod_groups import COSCHEDULING, LABEL
 
 __all__ = ["plane"]
 
@@ -132,7 +132,7 @@ def shown(found: list[Outcome]) -> str:
 
 def test_beside_coscheduling(plane: ControlPlane, tmp_path: Path, record: Record) -> None:
     cluster = Cluster(plane, "coscheduling")
-    cluster.apply(DEFINITION, EVERYTHING)
+    cluster.apply(COSCHEDULING_GROUPS, EVERYTHING)
     cluster.kubectl("wait", "--for=condition=Established", f"crd/podgroups.{COSCHEDULING}")
     many: dict[bool, list[Outcome]] = {False: [], True: []}
     two: dict[bool, list[Outcome]] = {False: [], True: []}

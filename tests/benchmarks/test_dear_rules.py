@@ -40,9 +40,7 @@ RULES = {
         " at most 40% strict }"
     ),
     "a limit per node": f'limit "l" {{ pods where {_APP} per node at most 2 strict }}',
-    "a limit per zone": (
-        f'limit "l" {{ pods where {_APP} per domain node.zone at most 900 strict }}'
-    ),
+    "a limit per zone": (f'limit "l" {{ pods where {_APP} per zone at most 900 strict }}'),
     "a limit by owner kind and namespace": (
         f'limit "l" {{ pods where peer.workload.kind == pod.workload.kind && {_NAMESPACE}'
         " per node at most 40 strict }"
@@ -67,6 +65,10 @@ RULES = {
     "a join of namespace and app over a node's pods": (
         'filter "f" { require !node.pods.exists(p, p.namespace + "/" + p.labels["app"]'
         ' == pod.metadata.namespace + "/" + pod.labels["app"]) }'
+    ),
+    "a join of namespace labels and workload over a node's pods": (
+        'filter "f" { require !node.pods.exists(p, p.namespaceLabels == namespaceObject.labels'
+        " && p.workload.kind == pod.workload.kind && p.workload.name == pod.workload.name) }"
     ),
 }
 # Those that compare each pod with each other: nobody waits for them, and they become `Expensive`.

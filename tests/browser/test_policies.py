@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 NAME = "placementpolicies/shop/share"
 RULES = """limit "zone" {
   pods where peer.labels["app"] == "web"
-  per domain node.labels["topology.kubernetes.io/zone"]
+  per node.labels["topology.kubernetes.io/zone"]
   at most 3
   strict
 }

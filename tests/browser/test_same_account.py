@@ -30,7 +30,7 @@ policy web {
   }
   limit "zone" {
     pods where peer.labels["app"] == "web"
-    per domain node.labels["topology.kubernetes.io/zone"]
+    per node.labels["topology.kubernetes.io/zone"]
     at most 6
     strict
   }

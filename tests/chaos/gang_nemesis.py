@@ -19,13 +19,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.chaos.gang_observer import ANYWHERE, IN_RACK, GangObserver, Member
+from engine.cluster.connection_configuration import own_namespace
+from tests.chaos.gang_observer import (
+    ANYWHERE,
+    HELD_SECONDS,
+    IN_RACK,
+    KINDS,
+    OF_GROUP,
+    GangObserver,
+    Member,
+)
 from tests.chaos.observer import PODS, Finding
 from tests.chaos.rig import ELECTION, Program, Replica
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.gangs import MEMBERS, RACK, entries, group
+from tests.e2e.gangs import COSCHEDULING_GROUPS, MEMBERS, NO_CLAIM, RACK, entries, group
 from tests.e2e.kube_scheduler import KubeScheduler, started_kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.policies import API_VERSION, define
@@ -39,12 +48,16 @@ SMALLEST, LARGEST = 2, 9
 # How many members there are for each place.
 _DEMAND = 1.4
 _IN_A_RACK = 0.6
+# The part of gangs of which kube-scheduler does not ask about one member, so the others are held.
+_HELD = 0.4
 # Faults begin in this time of a round, and members are created in it.
 _BUSY_SECONDS = 2.5
 _READY_SECONDS, _STILL_SECONDS, _PLACED_SECONDS = 90.0, 3.0, 90.0
 _LOST = 0.3
 # After these a gang may be in part: the documentation says so.
 EXCUSES = frozenset({"placet-kill", "placet-cut", "placet-freeze", "api-kill", "bindings-lost"})
+# After these nobody lets members go before another Placet leads.
+_DISTURBED = EXCUSES | {"placet-restart", "lease"}
 PROCESS_FAULTS = (
     "placet-kill",
     "placet-kill",
@@ -56,9 +69,16 @@ PROCESS_FAULTS = (
     "scheduler-freeze",
     "api-kill",
     "bindings-lost",
+    "lease",
+    "none",
     "none",
 )
-OBJECT_FAULTS = ("delete", "recreate", "relabel", "gate", "node", "drain", "edit")
+OBJECT_FAULTS = (
+    *("delete", "delete", "recreate", "relabel", "gate", "node", "drain", "edit"),
+    *("group", "group", "policy"),
+)
+_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces"
+_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{own_namespace()}/leases/placet"
 _GROUP = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 
 
@@ -94,6 +114,8 @@ class GangReport:
     # How long the first binding of a gang was before that which made it whole.
     seconds: list[float] = field(default_factory=list)
     quiet: list[float] = field(default_factory=list)
+    # How long members were held after what ended their gang.
+    held: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
         slow = sorted(self.seconds)[-5:]
@@ -101,7 +123,8 @@ class GangReport:
             f"{self.rounds} rounds with {dict(self.faults)}; {self.released} gangs bound whole;"
             f" in part, as documented: {dict(self.parts) or 'none'}; from the first to the last"
             f" binding at most {[round(each, 2) for each in slow]} s; quiet after at most"
-            f" {max(self.quiet, default=0.0):.1f} s"
+            f" {max(self.quiet, default=0.0):.1f} s; {len(self.held)} members held when their gang"
+            f" was ended, for at most {max(self.held, default=0.0):.1f} s more"
         )
         return "\n".join([done, *map(str, self.findings)])
 
@@ -123,6 +146,8 @@ class GangNemesis:
         self._plane, self._cluster, self._dice = plane, cluster, dice
         self._api = Api(plane)
         self._pods = f"/api/v1/namespaces/{cluster.namespace}/pods"
+        self._unasked = set[str]()
+        self._groups = f"{_GROUPS}/{cluster.namespace}/podgroups"
         self._numbers = itertools.count()
         self.report = GangReport()
         self.observer = GangObserver(NODES, PLACES, time.monotonic)
@@ -139,7 +164,7 @@ class GangNemesis:
         self._mends: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        for kind in (ANYWHERE, IN_RACK):
+        for kind in KINDS:
             self._api.request("POST", f"{_GROUP}/clusterplacementpolicies", _policy(kind, 0))
         self._cluster.create_nodes(_node(name) for name in NODES)
         self._start()
@@ -150,7 +175,7 @@ class GangNemesis:
         report, before = self.report, len(self.report.findings)
         report.rounds += 1
         fault = self._dice.choice(self._faults)
-        others = self._dice.sample(OBJECT_FAULTS, self._dice.randint(0, 2))
+        others = self._dice.sample(OBJECT_FAULTS, self._dice.randint(0, 3))
         self._disturb(fault, others)
         self._rest(fault, others)
         self._clear()
@@ -167,8 +192,9 @@ class GangNemesis:
             for members in self._members()
         ]
         due.append((dice.uniform(0.1, _BUSY_SECONDS + 1), lambda: self._trouble(fault)))
+        # After some of the gangs were held for as long as nobody shows it.
         due += [
-            (dice.uniform(0.1, _BUSY_SECONDS + 1), partial(self._change, kind)) for kind in others
+            (dice.uniform(0.1, _BUSY_SECONDS + 4), partial(self._change, kind)) for kind in others
         ]
         began = time.monotonic()
         for at, act in sorted(due, key=lambda each: each[0]):
@@ -180,8 +206,12 @@ class GangNemesis:
         dice, wanted = self._dice, _DEMAND * PLACES * len(NODES)
         while wanted > 0:
             size = dice.randint(SMALLEST, LARGEST)
-            kind = IN_RACK if dice.random() < _IN_A_RACK else ANYWHERE
-            yield group(self._cluster, f"g{next(self._numbers)}", size, kind)
+            kind = IN_RACK if dice.random() < _IN_A_RACK else dice.choice((ANYWHERE, OF_GROUP))
+            made = group(self._cluster, f"g{next(self._numbers)}", size, kind)
+            if dice.random() < _HELD:
+                made[-1]["spec"]["volumes"] = NO_CLAIM
+                self._unasked.add(made[-1]["metadata"]["name"])
+            yield made
             wanted -= size
         yield [
             pod(f"single-{next(self._numbers)}", self._cluster.namespace, cpu="1") for _ in range(3)
@@ -213,8 +243,11 @@ class GangNemesis:
                     leader.proxy.answer = None
 
                 self._hold(dice.choice((1.0, 5.0, 20.0)), mend)
+            case "lease":
+                self._send("DELETE", _LEASE, {})
             case "scheduler-kill":
                 # Whichever leads.
+                self.observer.end(lambda _: True)
                 for each in self._schedulers:
                     each.kill()
             case "scheduler-freeze":
@@ -247,46 +280,67 @@ class GangNemesis:
     def _change(self, kind: str) -> None:
         dice = self._dice
         waiting = [each for each in self.observer.pods() if each.gang and not each.node]
-        name = dice.choice(list(NODES))
-        if kind in ("delete", "recreate", "relabel", "gate") and not waiting:
+        name, end = dice.choice(list(NODES)), self.observer.end
+        # Those that are held are the ones of interest.
+        waiting = [each for each in waiting if each.shown] or waiting
+        if kind in ("delete", "recreate", "relabel", "gate", "group") and not waiting:
             return
+        some = dice.sample(waiting, min(len(waiting), 3))
         match kind:
             case "delete":
-                for each in dice.sample(waiting, min(len(waiting), 3)):
+                for each in some:
                     self._send("DELETE", f"{self._pods}/{each.name}", AT_ONCE)
+                end(lambda pod: pod.gang in {each.gang for each in some})
             case "recreate":
-                for each in dice.sample(waiting, min(len(waiting), 3)):
+                for each in some:
                     self._again(each)
             case "gate":
-                self._again(dice.choice(waiting), schedulingGates=[{"name": "chaos.example/gate"}])
+                self._again(some[0], schedulingGates=[{"name": "chaos.example/gate"}])
             case "relabel":
-                each, other = dice.choice(waiting), dice.choice(waiting)
-                label = IN_RACK if each.in_rack else ANYWHERE
-                body = {"metadata": {"labels": {label: other.gang}}}
-                if each.in_rack == other.in_rack:
+                each, other = some[0], some[-1]
+                body = {"metadata": {"labels": {each.kind: other.gang}}}
+                if each.kind == other.kind and each.gang != other.gang:
                     self._send("PATCH", f"{self._pods}/{each.name}", body)
+                    end(lambda pod: pod.gang == each.gang)
+            case "group":
+                gangs = {each.gang for each in waiting if each.kind == OF_GROUP}
+                for gang in gangs:
+                    self._send("DELETE", f"{self._groups}/{gang}", {})
+                end(lambda pod: pod.gang in gangs)
+                self._mends += [partial(self._create_group, gang, 1) for gang in gangs]
+            case "policy":
+                which = dice.choice(KINDS)
+                path = f"{_GROUP}/clusterplacementpolicies"
+                self._send("DELETE", f"{path}/{_name(which)}", {})
+                end(lambda pod: pod.kind == which)
+                self._mends.append(lambda: self._send("POST", path, _policy(which, 0)))
             case "node":
+                end(lambda pod: pod.shown == name)
                 self._send("DELETE", f"/api/v1/nodes/{name}", AT_ONCE)
                 self._empty(name)
                 self._mends.append(lambda: self._cluster.create_nodes([_node(name)]))
             case "drain":
                 self._cordon(name, unschedulable=True)
+                end(lambda pod: pod.shown == name)
                 self._empty(name)
                 self._mends.append(lambda: self._cordon(name, unschedulable=False))
             case "edit":
-                which = dice.choice((ANYWHERE, IN_RACK))
+                which = dice.choice(KINDS)
                 body = {"spec": _policy(which, next(self._numbers))["spec"]}
-                self._send("PATCH", f"{_GROUP}/clusterplacementpolicies/{which}", body)
+                self._send("PATCH", f"{_GROUP}/clusterplacementpolicies/{_name(which)}", body)
+                end(lambda pod: pod.kind == which)
             case _:
                 raise ValueError(kind)
 
-    def _again(self, each: Member, **more: Any) -> None:
-        """Deletes a member, and creates one of the same name."""
+    def _again(self, each: Member, name: str = "", **more: Any) -> None:
+        """Deletes a member, and creates one of the same name, or of another one."""
         self._send("DELETE", f"{self._pods}/{each.name}", AT_ONCE)
-        label = IN_RACK if each.in_rack else ANYWHERE
-        made = pod(each.name, self._cluster.namespace, {label: each.gang}, cpu="1", **more)
+        made = pod(
+            name or each.name, self._cluster.namespace, {each.kind: each.gang}, cpu="1", **more
+        )
         made["metadata"]["annotations"] = {MEMBERS: str(each.quorum)}
         self._send("POST", self._pods, made)
+        self.observer.end(lambda other: other.gang == each.gang)
 
     def _empty(self, name: str) -> None:
         for each in self.observer.pods():
@@ -297,8 +351,20 @@ class GangNemesis:
         self._send("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": unschedulable}})
 
     def _create(self, members: list[dict[str, Any]]) -> None:
+        labels = members[0]["metadata"].get("labels", {})
+        if OF_GROUP in labels:
+            self._create_group(labels[OF_GROUP], len(members))
         for each in members:
             self._send("POST", self._pods, each)
+
+    def _create_group(self, name: str, members: int) -> None:
+        group = {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": {"minMember": members},
+        }
+        self._send("POST", self._groups, group)
 
     def _send(self, method: str, path: str, body: dict[str, Any]) -> None:
         """Asks until there is an answer; that the object is there, or not, is one."""
@@ -346,15 +412,31 @@ class GangNemesis:
 
         until(asked_is_ready, _READY_SECONDS, lambda: "a Placet that leads is ready")
 
+    def _is_in_force(self, kind: str) -> bool:
+        path = f"{_GROUP}/clusterplacementpolicies/{_name(kind)}"
+        conditions = self._api.request("GET", path).get("status", {}).get("conditions", [])
+        return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
     def _rest(self, fault: str, others: list[str]) -> None:
+        if fault in _DISTURBED:
+            self.observer.pardon()
+        else:
+            time.sleep(HELD_SECONDS + 0.5)
+            self.report.findings += self.observer.held()
+            self.report.held += self.observer.held_seconds
         for mend in self._mends:
             mend()
         self._mends.clear()
         for each in self.observer.pods():
+            if each.name in self._unasked and not each.node:
+                # After a lost watch kube-scheduler takes a pod of the same name for the old one,
+                # and tries it again after minutes.
+                self._again(each, f"{each.name}-asked")
             if each.gated:
                 body = {"spec": {"schedulingGates": None}}
                 self._send("PATCH", f"{self._pods}/{each.name}", body)
         self._wait_ready()
+        until(lambda: all(map(self._is_in_force, KINDS)), _READY_SECONDS, lambda: "in force")
         began = time.monotonic()
         left: list[str] = []
         while time.monotonic() < began + _PLACED_SECONDS:
@@ -368,11 +450,20 @@ class GangNemesis:
         for name in left:
             text = f"{name} after {_PLACED_SECONDS:g} s; {happened}; {self._said_of(name)}"
             self._find("stuck", text)
-        self.report.findings += self.observer.overruns()
+        shown = [each.name for each in self.observer.pods() if each.shown and not each.node]
+        if shown and not left:
+            time.sleep(HELD_SECONDS)
+            for each in self.observer.pods():
+                if each.name in shown and each.shown and not each.node:
+                    self._find("shown", f"{each.name} on {each.shown}, and is not held; {happened}")
+        # Pods without a policy go to any rack.
+        left_out = "racks" if "policy" in others else ""
+        self.report.findings += [f for f in self.observer.overruns() if f.kind != left_out]
         parts = self.observer.parts()
         for name in parts:
-            if fault in EXCUSES:
-                self.report.parts[fault] += 1
+            excuses = [each for each in (fault, *others) if each in EXCUSES | {"policy", "group"}]
+            if excuses:
+                self.report.parts[excuses[0]] += 1
             else:
                 seen = self.observer.gangs()[name]
                 text = f"{name}: {len(seen.bound)} of {seen.quorum}; {happened}"
@@ -403,11 +494,16 @@ def _node(name: str) -> dict[str, Any]:
     return node(name, {RACK: NODES[name]}, cpu=str(PLACES))
 
 
+def _name(kind: str) -> str:
+    return kind.rpartition("/")[2]
+
+
 def _policy(kind: str, edit: int) -> dict[str, Any]:
     within = f'within node.labels["{RACK}"]' if kind == IN_RACK else ""
+    number = f'at least int(pod.annotations["{MEMBERS}"])'
+    members = "" if kind == OF_GROUP else f'of pods by peer.labels["{kind}"] {number}'
     rules = f"""gang "together" {{
-      of pods by peer.labels["{kind}"]
-      at least int(pod.annotations["{MEMBERS}"])
+      {members}
       {within}
       for at most 20s
       message "waits, edit {edit}"
@@ -415,7 +511,7 @@ def _policy(kind: str, edit: int) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "ClusterPlacementPolicy",
-        "metadata": {"name": kind},
+        "metadata": {"name": _name(kind)},
         "spec": {
             "podSelector": {"matchExpressions": [{"key": kind, "operator": "Exists"}]},
             "rules": rules,
@@ -430,6 +526,10 @@ def gang_nemesis(
 ) -> Iterator[GangNemesis]:
     """A nemesis with its programs started; the cluster is empty before and after."""
     define(cluster)
+    cluster.apply(COSCHEDULING_GROUPS)
+    cluster.kubectl(
+        "wait", "--for=condition=Established", f"crd/{COSCHEDULING_GROUPS['metadata']['name']}"
+    )
     try:
         with ExitStack() as stack:
             nemesis = GangNemesis(plane, cluster, folder, stack, Random(seed), faults)

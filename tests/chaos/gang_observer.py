@@ -1,7 +1,8 @@
 """GangObserver: follows the pods of gangs in etcd, and finds gangs that are bound in part.
 
 It sees every state in the order of resource versions, and knows nothing of Placet: each pod takes
-one of the places of a node, and a gang needs as many members as its pods say. One belongs to a run.
+one of the places of a node, and a gang needs as many members as its pods say. Of a held pod the API
+server shows the node where it will be. One belongs to a run.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from tests.chaos.observer import Finding
 from tests.e2e.control_plane import Change
 from tests.e2e.gangs import MEMBERS
 
-# The labels that name the gang of a pod: anywhere, or in one rack.
-ANYWHERE, IN_RACK = "job", "in-rack"
+# The labels that name the gang of a pod: anywhere, in one rack, or a PodGroup of coscheduling.
+ANYWHERE, IN_RACK, OF_GROUP = "job", "in-rack", "scheduling.x-k8s.io/pod-group"
+KINDS = (IN_RACK, OF_GROUP, ANYWHERE)
+# For how long a member may be held after what ended its gang.
+HELD_SECONDS = 5.0
 # A member that goes so soon before or after the first binding of its gang was on its way.
 _AT_ONCE_SECONDS = 3.0
 
@@ -33,6 +37,8 @@ class Member:
     quorum: int
     node: str
     gated: bool
+    kind: str = ANYWHERE
+    shown: str = ""
 
 
 @dataclass
@@ -82,6 +88,9 @@ class GangObserver:
         self._pods: dict[str, Member] = {}
         self._gangs: defaultdict[str, Seen] = defaultdict(Seen)
         self.last_binding = 0.0
+        # By uid: the held members whose gang was ended, and when; and how long they were held yet.
+        self._ended: dict[str, float] = {}
+        self.held_seconds: list[float] = []
 
     def change(self, change: Change) -> None:
         """Takes a change of a pod."""
@@ -91,6 +100,9 @@ class GangObserver:
             if new is not None:
                 self._pods[change.key] = new
             now = self._clock()
+            goes_on = new is not None and (new.shown, new.node) == (old.shown if old else "", "")
+            if old is not None and not goes_on and old.uid in self._ended:
+                self.held_seconds.append(now - self._ended.pop(old.uid))
             if (
                 old is not None
                 and old.gang
@@ -106,6 +118,29 @@ class GangObserver:
                 seen.bound[new.uid] = now, new.node
                 self.last_binding = now
 
+    def end(self, which: Callable[[Member], bool]) -> None:
+        """Takes the news that something ends the gangs of these members."""
+        with self._lock:
+            gangs = {each.gang for each in self._pods.values() if which(each)}
+            now = self._clock()
+            for each in self._pods.values():
+                if each.gang in gangs and each.shown and not each.node:
+                    self._ended.setdefault(each.uid, now)
+
+    def pardon(self) -> None:
+        """Whoever lets members go is disturbed itself, so nothing is said of how long it takes."""
+        with self._lock:
+            self._ended.clear()
+            self.held_seconds.clear()
+
+    def held(self) -> Iterator[Finding]:
+        """The members that were held for too long, or are."""
+        with self._lock:
+            now = self._clock()
+            seconds = [*self.held_seconds, *(now - at for at in self._ended.values())]
+            if (longest := max(seconds, default=0.0)) > HELD_SECONDS:
+                yield Finding("held", f"a member for {longest:.1f} s after the end of its gang")
+
     def pods(self) -> list[Member]:
         with self._lock:
             return list(self._pods.values())
@@ -119,6 +154,8 @@ class GangObserver:
         """Begins anew: the pods are other ones from now on."""
         with self._lock:
             self._gangs.clear()
+            self._ended.clear()
+            self.held_seconds.clear()
 
     def parts(self) -> list[str]:
         """The gangs that are bound in part."""
@@ -166,9 +203,11 @@ def _member(value: bytes) -> Member:
     return Member(
         name=metadata["name"],
         uid=metadata["uid"],
-        gang=labels.get(IN_RACK) or labels.get(ANYWHERE) or "",
+        gang=next((labels[kind] for kind in KINDS if kind in labels), ""),
         in_rack=IN_RACK in labels,
         quorum=int(metadata.get("annotations", {}).get(MEMBERS, 1)),
         node=spec.get("nodeName", ""),
         gated=bool(spec.get("schedulingGates")),
+        kind=next((kind for kind in KINDS if kind in labels), ANYWHERE),
+        shown=found.get("status", {}).get("nominatedNodeName", ""),
     )

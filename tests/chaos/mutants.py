@@ -138,8 +138,8 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "a gang is held whatever its members say of their number",
         "engine/gangs/gathering.py",
-        '            ("number", self._number),\n',
-        "",
+        '            ("number", self._number),\n            ("changed", self._broken),\n',
+        '            ("changed", self._broken),\n',
         binds=True,
     ),
     Mutant(

@@ -23,7 +23,7 @@ from engine.cluster.connection_configuration import own_namespace
 from tests.chaos import workload
 from tests.chaos.actor import DEPLOY_SECONDS, Actor
 from tests.chaos.measuring import Memory, lost, waited
-from tests.chaos.observer import NODES, PODS, POLICY_OBJECTS, Observer, Report
+from tests.chaos.observer import MINUTE, NODES, PODS, POLICY_OBJECTS, Observer, Report
 from tests.chaos.repair_observer import RepairObserver
 from tests.chaos.rig import Replica, Rig, failed, rig
 from tests.chaos.schedule import CARDS, POLICIES, REPAIRED, Action, Schedule, length
@@ -348,8 +348,10 @@ class Nemesis(Actor[Replica]):
                 # The other one takes over: that is a fault, after which quiet begins again.
                 since = time.monotonic()
         self.report.placed.append(time.monotonic() - began)
+        woken = self._observer.wake_ups(time.monotonic() - MINUTE)
         for each in left:
-            self._find("stuck", f"{each.name} of {each.app} after {most:g} s: {each.refusal}")
+            text = f"{each.name} of {each.app} after {most:g} s: {each.refusal}"
+            self._find("stuck", f"{text}; woken {woken[each.name]} times in a minute")
         if not left:
             self._watch_still()
         self._check_replicas()

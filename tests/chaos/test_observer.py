@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.gang_observer import GangObserver
 from tests.chaos.observer import (
     EVALUATE,
     EVICTED,
@@ -23,7 +22,6 @@ from tests.chaos.observer import (
 from tests.chaos.repair_observer import PER_MINUTE, RepairObserver
 from tests.chaos.schedule import REPAIRED
 from tests.e2e.control_plane import Change
-from tests.e2e.gangs import MEMBERS
 from tests.e2e.manifests import node, pod
 
 
@@ -461,113 +459,6 @@ def test_pods_without_room_under_a_limit_fit_nowhere() -> None:
     assert [each.name for each in world.observer.unplaced()] == ["waits"]
     world.bind("limited", *[f"n{number}" for number in range(6)] * 2)
     assert world.observer.unplaced() == []
-
-
-# ---- the observer of gangs finds what must not be, and nothing else
-
-
-RACKS = {"x1": "x", "x2": "x", "y1": "y"}
-
-
-class History:
-    """What etcd tells an observer, at times that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.observer = GangObserver(RACKS, 2, lambda: self.now)
-        self._version = 0
-
-    def write(
-        self, name: str, node: str = "", gang: str = "g", kind: str = "job", uid: str = ""
-    ) -> None:
-        metadata = {
-            "name": name,
-            "uid": uid or name,
-            "labels": {kind: gang},
-            "annotations": {MEMBERS: "3"},
-        }
-        spec = {"nodeName": node} if node else {}
-        self._tell(name, json.dumps({"metadata": metadata, "spec": spec}).encode())
-
-    def delete(self, name: str) -> None:
-        self._tell(name, None)
-
-    def _tell(self, name: str, value: bytes | None) -> None:
-        self._version += 1
-        self.observer.change(Change(f"/registry/pods/shop/{name}", self._version, value))
-
-
-@pytest.fixture
-def history() -> History:
-    """Three members that wait."""
-    made = History()
-    for name in "abc":
-        made.write(name)
-    return made
-
-
-def test_a_gang_of_which_some_are_bound_is_in_part(history: History) -> None:
-    assert history.observer.parts() == []
-    history.write("a", "x1")
-    history.write("b", "x1")
-    assert history.observer.parts() == ["g"]
-    history.now = 1.5
-    history.write("c", "x2")
-    assert history.observer.parts() == []
-    assert history.observer.gangs()["g"].seconds == 1.5
-
-
-def test_a_member_that_goes_at_the_same_time_is_not_missed(history: History) -> None:
-    history.write("a", "x1")
-    history.write("b", "x1")
-    history.now = 1.0
-    history.delete("c")
-    assert history.observer.parts() == []
-
-
-def test_a_member_that_goes_much_later_is_missed(history: History) -> None:
-    history.write("a", "x1")
-    history.write("b", "x1")
-    history.now = 9.0
-    history.write("c", gang="other")
-    assert history.observer.parts() == ["g"]
-
-
-def test_what_was_bound_stays_bound_when_it_is_deleted(history: History) -> None:
-    for name in "abc":
-        history.write(name, "x1" if name == "a" else "x2")
-    history.now = 9.0
-    history.delete("a")
-    assert history.observer.parts() == []
-
-
-def test_racks_and_places(history: History) -> None:
-    for name, on in zip("abc", ("x1", "x2", "y1"), strict=True):
-        history.write(name, on, kind="in-rack")
-    assert [each.kind for each in history.observer.overruns()] == ["racks"]
-    history.write("d", "x1", gang="h")
-    history.write("e", "x1", gang="h")
-    assert [each.kind for each in history.observer.overruns()] == ["racks", "overrun"]
-
-
-@pytest.mark.parametrize(("kind", "fits"), [("job", True), ("in-rack", False)])
-def test_a_gang_that_could_be_bound(kind: str, fits: bool) -> None:
-    """Six places, of which x has three and y two left."""
-    history = History()
-    history.write("other", "x1", gang="o")
-    for name in "abcd":
-        history.write(name, kind=kind)
-    history.write("two", "x2", gang="p")
-    assert history.observer.could_be_bound() == (["g"] if fits else [])
-
-
-def test_a_gang_with_a_member_that_does_not_exist_could_not_be_bound() -> None:
-    history = History()
-    history.write("a")
-    history.write("b")
-    assert history.observer.could_be_bound() == []
-    history.write("c", "x1")
-    assert history.observer.could_be_bound() == ["g"]
 
 
 # ---- the observer of repairs: which evictions are a fault, and which are not

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.commands.repl import asked
 from cli.console import put
 from cli.explanation import parts_of
 from cli.repl.conversation import ReplSession, answer
@@ -112,7 +111,7 @@ def test_data_and_the_repl_have_the_same_account(
     assert (found.policy, found.clause, found.name) == ("gangs", "together", "shop/b")
     assert (found.quorum, found.exist, found.placed, found.state) == (3, 2, 0, "waiting")
     origin = snapshot("cluster.json")
-    session = ReplSession(asked, [Path("gangs.policy")], origin)
+    session = ReplSession([Path("gangs.policy")], origin)
     session.reload()
     answer(session, ":pod shop/b-1")
     capsys.readouterr()
@@ -178,10 +177,20 @@ def test_without_bind_the_cause_is_that_of_placet_and_not_of_the_gang() -> None:
     asked = waiting("a-0")
     condition = {"type": "PodScheduled", "status": "False", "message": own_text(words)}
     asked["status"] = {"phase": "Pending", "conditions": [condition]}
-    for state in ("waiting", "fits", "gathering"):
-        cause = cause_of(asked, [], told(state, "1 of 2 members exist", seconds=1.0), ())
+    for state in ("waiting", "fits"):
+        cause = cause_of(asked, [], told(state, "1 of 2 members exist"), ())
         assert cause is not None
         assert (cause.kind, cause.text) == ("placet", f"Placet itself keeps it waiting: {words}")
+
+
+@pytest.mark.parametrize("words", ["its gang was given up", "policy p is not enforced: no valid"])
+def test_a_member_is_held_whatever_was_said_before(words: str) -> None:
+    asked = waiting("a-0")
+    condition = {"type": "PodScheduled", "status": "False", "message": own_text(words)}
+    asked["status"] = {"phase": "Pending", "conditions": [condition]}
+    cause = cause_of(asked, [], told("gathering", "1 of 2 members are here", seconds=14.0), ())
+    assert cause is not None
+    assert cause.text.startswith("held on `node-3` since 12 s: 1 of 2 members are here")
 
 
 def test_the_members_of_a_gang_that_gathers_have_rows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,4 +219,24 @@ def test_commands_warn_of_a_set_that_makes_one_pod_after_another(
     files = WORLD if command == ("simulate",) else WORLD[:2]
     done = placet(*command, *files)
     said = "shop: StatefulSet/db makes one pod after another, so its gang waits (shop/all: all)"
+    assert said in done.out + done.err
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("check", "gangs.policy")])
+def test_commands_warn_of_what_a_pod_group_says_otherwise(
+    placet: Placet, folder: Path, command: tuple[str, ...]
+) -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "shop"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    member = pod("m", "shop", spec={"schedulingGroup": {"podGroupName": "g"}})
+    (folder / "cluster.json").write_bytes(raw(kubectl_list([node("n0"), group, member])))
+    text = 'policy all in namespace "shop" { gang "all" { at least 3 } }'
+    (folder / "gangs.policy").write_text(text)
+    files = WORLD if command == ("simulate",) else WORLD[:2]
+    done = placet(*command, *files)
+    said = "shop: PodGroup g says minCount 2 and not 3 (shop/all: all)"
     assert said in done.out + done.err

@@ -61,6 +61,7 @@ def explanation_of(world: World, key: str) -> tuple[PodExplanation, Mapping[str,
         return explained(world, pod), dict(zip(names, decided, strict=True))
 
 
+@pytest.mark.process
 def test_a_node_has_an_objection_if_and_only_if_the_engine_refuses_it(world: World) -> None:
     """The first objection is the one that the engine names; counts may offer fewer nodes."""
     for key in world.cluster.snapshot().pods():
@@ -79,6 +80,7 @@ def test_a_node_has_an_objection_if_and_only_if_the_engine_refuses_it(world: Wor
                 assert groups[name].heldBack
 
 
+@pytest.mark.process
 def test_scores_are_those_of_the_engine(world: World) -> None:
     scored = 0
     for key in world.cluster.snapshot().pods():

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cli.command import Flag
-from cli.main import COMMANDS, module_of
+from cli.command import Flag, module_of
+from cli.main import COMMANDS
 from tests.cli.conftest import Placet
 from tests.support.hostile_documents import DOCUMENTS
 

@@ -114,7 +114,7 @@ def test_files_snapshots_and_workloads(
 def test_texts_of_the_view(kind: str) -> None:
     """The classes stand in the text: the server does not know those of the cluster."""
     text = f"[{CLASS}, {kind}]"
-    found, _ = trial.pods_of(text, "shop", 10, {}, SCHEMA)
+    found, _ = trial.pods_of(text, "shop", {}, SCHEMA)
     (body,) = found.bodies.values()
     assert seen(body) == WANTED
     assert seen(trial.pod_of(text, None, SCHEMA).body) == WANTED
@@ -140,7 +140,7 @@ def test_what_a_pod_says_itself_stays() -> None:
     pod = msgspec.json.decode(POD)
     pod["spec"] |= own
     pod["spec"]["containers"][0] |= {"image": "example/web:1", "ports": [{"containerPort": 80}]}
-    found, _ = trial.pods_of(msgspec.json.encode([pod]).decode(), "shop", 10, {}, SCHEMA)
+    found, _ = trial.pods_of(msgspec.json.encode([pod]).decode(), "shop", {}, SCHEMA)
     (body,) = found.bodies.values()
     spec = msgspec.json.decode(body)["spec"]
     volumes = [{"name": "v", "emptyDir": {}}, own["volumes"][1]]

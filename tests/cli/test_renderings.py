@@ -13,7 +13,6 @@ import msgspec
 import pytest
 import yaml
 
-from cli.commands.repl import asked
 from cli.console import Part, put, put_document
 from cli.explanation import (
     cause_lines,
@@ -68,7 +67,7 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             item["status"] = {"conditions": [condition]}
     (folder / "cluster.json").write_bytes(raw(kubectl_list(items)))
     (folder / "broken.policy").write_text(
-        'cluster policy broken { filter "x" { require nod } failure ignore }'
+        'cluster policy broken { filter "x" { require nod } missing pass }'
     )
 
 
@@ -124,7 +123,7 @@ def test_commands_and_the_session_show_this_document(
     assert msgspec.to_builtins(keys).keys() == msgspec.to_builtins(golden()).keys()
     done = placet("explain", "shop/web-1", *shop.WORLD)
     tables = done.out.partition("\n\npod shop")[2]
-    session = ReplSession(asked, [Path("shop.policy")], shop.snapshot("cluster.json"))
+    session = ReplSession([Path("shop.policy")], shop.snapshot("cluster.json"))
     session.reload()
     answer(session, ":pod shop/web-1")
     capsys.readouterr()

@@ -100,6 +100,7 @@ def test_the_schema_takes_what_is_valid_and_no_misspelt_field(placet: Placet) ->
     assert not validator.is_valid({"httpTimeout": "1s"})
 
 
+@pytest.mark.process
 def test_the_schema_refuses_no_value_that_is_taken(file: Path) -> None:
     """And refuses most of the others: a type, a unit or a choice."""
     validator = jsonschema_rs.validator_for(dict(schema()))

@@ -154,8 +154,14 @@ def test_few_file_descriptors_are_enough(folder: Path) -> None:
                 other.request("GET", path)
                 answer = other.getresponse()
                 assert (answer.read() is not None, answer.status) == (True, 200)
-            other.request("POST", "/admission/validate", REVIEW)
-            assert json.loads(other.getresponse().read())["response"]["allowed"]
+
+            def is_allowed() -> bool:
+                other.request("POST", "/admission/validate", REVIEW)
+                allowed: bool = json.loads(other.getresponse().read())["response"]["allowed"]
+                return allowed
+
+            # A review that comes too late, on a busy machine, is to be asked for again.
+            until(is_allowed)
         process.terminate()
         assert process.wait(SECONDS) == 0
     assert "cannot accept" not in log.read_text("utf-8")

@@ -64,9 +64,7 @@ class Case:
     def environment(self) -> Environment:
         declared = {d["name"]: _type(d.get("type", "dyn")) for d in self.fields.get("decls", ())}
         bound = dict.fromkeys(self.bindings, DYN)
-        return Environment(
-            variables={**bound, **declared}, container=self.fields.get("container", "")
-        )
+        return Environment(variables={**bound, **declared})
 
     @property
     def bindings(self) -> dict[str, object]:

@@ -6,7 +6,9 @@ import pytest
 
 from tests.conformance.cases import SUITE, Case, compiled, plainly, read
 
-CASES = read(SUITE) if SUITE.exists() else []
+# Names are full here: docs/language/cel.md.
+OF_CONTAINERS = "namespace/namespace/self_eval_container_lookup_unchecked"
+CASES = [c for c in read(SUITE) if c.name != OF_CONTAINERS] if SUITE.exists() else []
 FILES = sorted({case.fields["file"] for case in CASES})
 pytestmark = pytest.mark.skipif(not CASES, reason="the conformance suite is not beside the project")
 

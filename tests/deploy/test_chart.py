@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,32 +157,59 @@ def test_the_manifest_is_of_the_release_and_names_what_is_built() -> None:
     assert f"> build/krew/{archive}\n" in MAKEFILE
 
 
-def test_the_python_of_the_launcher_is_the_one_that_the_manifest_asks_for() -> None:
-    """Compiled packages of the archive are of the Python that the Makefile builds with."""
-    first, _, _ = (FOLDER / "kubectl-placet").read_text(encoding="utf-8").partition("\n")
-    assert first == "#!/usr/bin/env python3.11"
-    assert "PYTHON ?= python3.11\n" in MAKEFILE
-    assert "needs python3.11 on the PATH" in MANIFEST["spec"]["caveats"]
+def test_the_archive_is_for_every_python_that_is_supported() -> None:
+    """Compiled packages are of one Python each."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    known = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: 3." in each]
+    built = re.search(r"(?m)^KREW_PYTHONS = (.*)$", MAKEFILE)
+    assert built is not None
+    assert built[1].split() == known
+    asked = f"needs one of python{known[0]} to python{known[-1]} on the PATH"
+    assert asked in MANIFEST["spec"]["caveats"]
+
+
+def launched(store: Path, *args: str, path: str = os.defpath) -> subprocess.CompletedProcess[str]:
+    """What the launcher of an archive does, through the link that krew makes."""
+    linked = store.with_name("bin")
+    linked.mkdir()
+    launcher = store / "kubectl-placet"
+    launcher.write_bytes((FOLDER / "kubectl-placet").read_bytes())
+    (linked / "kubectl-placet").symlink_to(launcher)
+    return subprocess.run(
+        [sys.executable, linked / "kubectl-placet", *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PATH": path},
+    )
+
+
+MINE = "{}.{}".format(*sys.version_info)
 
 
 @pytest.mark.process
 def test_the_launcher_finds_its_packages_through_a_link(tmp_path: Path) -> None:
     """As krew does: it unpacks an archive into a folder of its own, and links the program."""
-    store, linked = tmp_path / "store", tmp_path / "bin"
-    (store / "lib" / "placet").mkdir(parents=True)
-    linked.mkdir()
-    (store / "lib" / "placet" / "__init__.py").touch()
+    package = tmp_path / "store" / "lib" / MINE / "placet"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
     said = "import sys\ndef main():\n    print(__file__, *sys.argv[1:])\n    return 3\n"
-    (store / "lib" / "placet" / "__main__.py").write_text(said, encoding="utf-8")
-    launcher = store / "kubectl-placet"
-    launcher.write_bytes((FOLDER / "kubectl-placet").read_bytes())
-    (linked / "kubectl-placet").symlink_to(launcher)
-    done = subprocess.run(
-        [sys.executable, linked / "kubectl-placet", "explain"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    (package / "__main__.py").write_text(said, encoding="utf-8")
+    done = launched(tmp_path / "store", "explain")
     assert done.returncode == 3, done.stderr
-    assert done.stdout == f"{store / 'lib' / 'placet' / '__main__.py'} explain\n"
+    assert done.stdout == f"{package / '__main__.py'} explain\n"
+
+
+@pytest.mark.process
+def test_the_launcher_takes_a_python_that_the_archive_has(tmp_path: Path) -> None:
+    (tmp_path / "store" / "lib" / "3.99").mkdir(parents=True)
+    none = launched(tmp_path / "store")
+    assert (none.returncode, none.stderr) == (1, "error: none of python3.99 is on the PATH\n")
+    (tmp_path / "bin").rename(tmp_path / "old")
+    other = tmp_path / "other" / "python3.99"
+    other.parent.mkdir()
+    other.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    other.chmod(0o755)
+    done = launched(tmp_path / "store", "explain", path=f"{other.parent}:{os.defpath}")
+    assert done.stdout == f"{tmp_path / 'store' / 'kubectl-placet'} explain\n"

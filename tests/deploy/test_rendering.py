@@ -265,6 +265,7 @@ def test_what_sources_of_data_need_is_mounted() -> None:
     assert configured["dataFolder"] == mounts["data"]
     assert configured["dataCa"] == f"{mounts['data-ca']}/ca.crt"
     assert configured["dataToken"] == f"{mounts['data-token']}/token"
+    assert configured["dataHeaders"] == f"{mounts['data-headers']}/headers"
     volumes = {each["name"]: each for each in pod_of(objects)["spec"]["volumes"]}
     assert volumes["data"] == {"name": "data", "persistentVolumeClaim": {"claimName": "prices"}}
     assert volumes["data-ca"]["secret"]["secretName"] == "monitoring-ca"

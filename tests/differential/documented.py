@@ -177,10 +177,10 @@ class Documented:
 
     def _limit(self, there: str, name: str, peers: str, key: str, nodes: list[Object]) -> str:
         per = OF_KEY.replace(KEY, _text(key))
-        per = f"per domain {per}"
+        per = f"per {per}"
         if key == HOST and all(HOST in node["metadata"]["labels"] for node in nodes):
             per = self._code("`topologyKey: kubernetes.io/hostname`")
-        values = ((NAME, f'"{name}"'), ("pods where …", peers), (f"per domain {OF_KEY}", per))
+        values = ((NAME, f'"{name}"'), ("pods where …", peers), (f"per {OF_KEY}", per))
         return self._code(there, *values)
 
     def _of_term(self, term: Object) -> str:

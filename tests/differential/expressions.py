@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from grammar.meaning.environment import FUNCTIONS
@@ -19,7 +18,6 @@ from grammar.tree.types import (
     DOUBLE,
     DURATION,
     DYN,
-    FORMAT,
     INT,
     IP,
     NULL,
@@ -28,7 +26,6 @@ from grammar.tree.types import (
     STRING,
     TIMESTAMP,
     TYPE,
-    URL,
     Bindings,
     Overload,
     Type,
@@ -108,9 +105,6 @@ _VERSIONS = "1.2.3 1.36.0-rc.1 0.0.0 10.20.30+build.5 1.0.0-alpha.beta 1.2.3-4".
 _ADDRESSES = """10.0.3.7 ::1 127.0.0.1 0.0.0.0 ff02::1 169.254.1.1 2001:db8::1 255.255.255.255
 224.0.0.1 fe80::1""".split()
 _NETWORKS = "10.0.0.0/8 10.1.2.3/16 ::/0 2001:db8::/32 0.0.0.0/0 1.2.3.4/32".split()
-_URLS = """https://example.com/a?b=c&b=d http://[::1]:80/ https://u:p@h:1/%2f?x=%20#f mailto:a@b
-HTTP://A.example/é /?q=a+b //h/p * http:""".split()
-_URLS += ["/a b"]
 _BAD = """x 1 1.2 01.2.3 v1.2.3 1d 2026-01-01 2026-02-30T00:00:00Z 10.0.0 ::ffff:1.2.3.4 10.0.0.0/33
 .. 1.2.3.4/08 fe80::1%eth0 1_000""".split()
 _BAD += ["", "1 Gi", "a b"]
@@ -132,9 +126,6 @@ _ZONES = ["", *"UTC Europe/Berlin America/New_York Asia/Kolkata +01:30 -08:00 02
 _FORMATS = ("%s", "%d and %s", "%x", "%b", "%o", "%X", "100%%", "%.2f", "%f", "%e", "%q", "%")
 _KINDS = "true false True t 1 0 F yes".split()
 _NUMBERS = [" 1", *"1 -17 +5 1.5 1e3 0x1F 9223372036854775808 NaN Infinity -inf".split()]
-_NAMES = """a-b a.b 2026-01-31 aGVsbG8= 123e4567-e89b-12d3-a456-426614174000 /a 2026-01-31T12:00:00Z
-example.com/tier - web- 1a A 0000-01-01""".split()
-_NAMES += ["", "a" * 64]
 
 # The texts for a place in a call: those that have a value there, and some that have none.
 _READ: Mapping[str, Sequence[str]] = {
@@ -149,12 +140,9 @@ _READ: Mapping[str, Sequence[str]] = {
     "ip.isCanonical": _ADDRESSES,
     "cidr": _NETWORKS,
     "isCIDR": _NETWORKS,
-    "url": _URLS,
-    "isURL": _URLS,
     "bool": _KINDS,
     "int": _NUMBERS,
     "double": _NUMBERS,
-    "format.named": ("uuid", "dns1123Label", "datetime", "none"),
 }
 _SECOND: Mapping[str, Sequence[str]] = {
     "matches": _PATTERNS,
@@ -162,7 +150,6 @@ _SECOND: Mapping[str, Sequence[str]] = {
     "findAll": _PATTERNS,
     "containsIP": _ADDRESSES,
     "containsCIDR": _NETWORKS,
-    "validate": _NAMES,
 }
 _MADE: Mapping[Type, tuple[str, Sequence[str]]] = {
     QUANTITY: ("quantity", _QUANTITIES),
@@ -171,9 +158,8 @@ _MADE: Mapping[Type, tuple[str, Sequence[str]]] = {
     SEMVER: ("semver", _VERSIONS),
     IP: ("ip", _ADDRESSES),
     CIDR: ("cidr", _NETWORKS),
-    URL: ("url", _URLS),
 }
-_SINGLE = (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, IP, CIDR, URL, TYPE)
+_SINGLE = (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, IP, CIDR, TYPE)
 _KEYS = (STRING, INT, BOOL)
 _INFIX = ("<", "<=", ">", ">=", "+", "-", "*", "/", "%", "in")
 
@@ -195,9 +181,6 @@ def shown(overload: Overload, args: Sequence[str]) -> str:
         return f"{args[0]}[{args[1]}]"
     if name in ("-_", "!_"):
         return f"{name[0]}({args[0]})"
-    if name == "validate":
-        # The reasons are Placet's own.
-        return f"{args[0]}.validate({args[1]}).hasValue()"
     if overload.member:
         return f"{args[0]}.{name}({', '.join(args[1:])})"
     return f"{name}({', '.join(args)})"
@@ -209,7 +192,7 @@ class Generator:
     def __init__(self, seed: int, accepts: Accepts = lambda _: True) -> None:
         self._random = random.Random(seed)
         self._overloads = [
-            replace(o, result=BOOL) if o.name == "validate" else o
+            o
             for its in FUNCTIONS.values()
             for o in its
             # There are no constants of records.
@@ -337,8 +320,6 @@ class Generator:
                 if self._chance(0.2):
                     return f"[{self.of(item, depth)}][?7]"
                 return f"optional.of({self.of(item, depth)})"
-            case Type("format"):
-                return f"{self._pick([o.name for o in self._overloads if o.name in _NAMED])}()"
             case Type("dyn"):
                 return f"dyn({self._constant(self._pick(_SINGLE))})"
             case _:
@@ -440,6 +421,3 @@ class Generator:
 
     def _chance(self, probability: float) -> bool:
         return self._random.random() < probability
-
-
-_NAMED = frozenset(n for n, its in FUNCTIONS.items() if its[0].result == FORMAT)

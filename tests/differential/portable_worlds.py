@@ -88,8 +88,8 @@ class Policies:
                 f'for pods where pod.namespace != "{space}"',
             )
         )
-        failure = dice.choice(("", "", "failure ignore"))
-        return f"{head} {{ portable {failure} {selector} {clause()} }}"
+        missing = dice.choice(("", "", "missing pass"))
+        return f"{head} {{ portable {missing} {selector} {clause()} }}"
 
     def _filter(self) -> str:
         dice = self._dice
@@ -147,10 +147,10 @@ class Policies:
         scope = dice.choice(("", "all "))
         if dice.random() < 0.3:
             return (
-                f'limit "c" {when} {{ {scope}pods where {where} per domain {self._domain()}'
+                f'limit "c" {when} {{ {scope}pods where {where} per {self._domain()}'
                 " at least 1 strict }"
             )
-        place = dice.choice(("per node", f"per domain {self._domain()}"))
+        place = dice.choice(("per node", f"per {self._domain()}"))
         missing = dice.choice(("", "missing pass"))
         return (
             f'limit "c" {when} {{ {scope}pods where {where} {place} at most {dice.choice((0, 1))}'

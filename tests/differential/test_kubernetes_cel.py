@@ -34,7 +34,6 @@ from grammar.tree.types import DURATION, Overload
 from grammar.values.errors import EvaluationError
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import key_values
-from grammar.values.named_formats import Format
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
@@ -308,8 +307,6 @@ def plain_form(value: object) -> object:
             return name, [plain_form(each) for each in value]
         case TypeValue():
             return name, value.name
-        case Format():
-            return name, value.name.lower()
         case _:
             return name, str(value)
 

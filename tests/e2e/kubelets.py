@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Literal
 
 from tests.e2e.api import Api, ApiError, watched_bindings
 from tests.e2e.cluster import AT_ONCE
@@ -27,6 +27,7 @@ RUNNING = {
 
 # The method, path and object of a request.
 _Work = tuple[str, str, dict[str, Any]]
+Phase = Literal["Succeeded", "Failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class PlacedPod:
     labels: Mapping[str, str]
     node: str
     terminating: bool
+    uid: str
 
 
 class Kubelets:
@@ -69,7 +71,8 @@ class Kubelets:
             self.pods.pop(name, None)
             return
         terminating = "deletionTimestamp" in pod["metadata"]
-        now = PlacedPod(name, pod["metadata"]["labels"], pod["spec"]["nodeName"], terminating)
+        labels = pod["metadata"].get("labels", {})
+        now = PlacedPod(name, labels, pod["spec"]["nodeName"], terminating, uid)
         before, self.pods[name] = self.pods.get(name), now
         if before is None:
             self._bound(now)
@@ -77,10 +80,20 @@ class Kubelets:
             self._work.put(("PATCH", f"{self._path}/{name}/status", change))
         if terminating and (before is None or not before.terminating):
             options = {**AT_ONCE, "preconditions": {"uid": uid}}
-            work = ("DELETE", f"{self._path}/{name}", options)
-            timer = threading.Timer(END_SECONDS, self._work.put, (work,))
-            timer.daemon = True
-            timer.start()
+            self._later(END_SECONDS, ("DELETE", f"{self._path}/{name}", options))
+
+    def end(self, pod: PlacedPod, phase: Phase, seconds: float = 0.0) -> None:
+        """Let the containers of a pod end in some seconds; they run no more."""
+        conditions = [{"type": "PodScheduled", "status": "True"}]
+        conditions.append({"type": "Ready", "status": "False", "reason": "PodCompleted"})
+        status = {"phase": phase, "conditions": conditions}
+        change = {"metadata": {"uid": pod.uid}, "status": status}
+        self._later(seconds, ("PATCH", f"{self._path}/{pod.name}/status", change))
+
+    def _later(self, seconds: float, work: _Work) -> None:
+        timer = threading.Timer(seconds, self._work.put, (work,))
+        timer.daemon = True
+        timer.start()
 
     def _run(self) -> None:
         with self._api.kept() as request:

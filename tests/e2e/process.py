@@ -207,7 +207,17 @@ def built_expressions(config: pytest.Config) -> Path:
 
 def built_tool(
     config: pytest.Config,
-    name: Literal["helm", "karpenter", "kwok", "metrics-server", "promtool", "prometheus"],
+    name: Literal[
+        "helm",
+        "jobset",
+        "karpenter",
+        "kueue",
+        "kwok",
+        "lws",
+        "metrics-server",
+        "promtool",
+        "prometheus",
+    ],
 ) -> Path:
     """Return a program of another module than Kubernetes'; skip without Go."""
     return _built(config, name)

@@ -60,7 +60,6 @@ def test_what_a_policy_would_have_done(cluster: Cluster, served: Stage) -> None:
 
 
 def test_pods_wait_for_policies_of_the_same_apply(cluster: Cluster, served: Stage) -> None:
-    """Without `--policy-first` those that were placed before are counted."""
     cluster.create_nodes([node(name) for name in NAMES])
     server = served.watch_objects(None, f"--policy-first={cluster.namespace}")
     server.wait_ready()
@@ -69,26 +68,3 @@ def test_pods_wait_for_policies_of_the_same_apply(cluster: Cluster, served: Stag
     applied = [pod(name, cluster.namespace, GOVERNED) for name in names]
     cluster.apply(policy(cluster, enforcementMode="Strict", **rules("w2")), *applied)
     assert set(cluster.wait_placed(names).values()) == {"w2"}
-    wait_ready(cluster, "web", "True")
-    assert cluster.get("placementpolicies", "web")["status"]["earlyPods"] == 0
-
-
-def test_pods_that_were_placed_before_are_counted(cluster: Cluster, served: Stage) -> None:
-    cluster.create_nodes([node(name) for name in NAMES])
-    server = served.watch_objects()
-    server.wait_ready()
-    served.schedule(server)
-    names = [f"web-{number}" for number in range(12)]
-    applied = [pod(name, cluster.namespace, GOVERNED) for name in names]
-    cluster.apply(policy(cluster, enforcementMode="Strict", **rules("w2")), *applied)
-    placed = cluster.wait_placed(names)
-    wait_ready(cluster, "web", "True")
-    status = cluster.get("placementpolicies", "web")["status"]
-    elsewhere = sum(where == "w1" for where in placed.values())
-    assert status["earlyPods"] >= elsewhere
-    note = f"{status['earlyPods']} pods were placed before this policy was in force"
-
-    def events() -> list[str]:
-        return [each["note"] for each in cluster.events("PlacementPolicy")]
-
-    until(lambda: any(n.startswith(note) for n in events()), SECONDS, lambda: str(events()))

@@ -119,7 +119,7 @@ ROOM = """
   group zone by node.zone
   limit "n+1" {
     sum peer.requests["cpu"] of all pods where peer.namespace == pod.namespace
-    per group zone at most 0.66 * zone.allocatable["cpu"] strict
+    per zone at most 0.66 * zone.allocatable["cpu"] strict
   }
 """
 

@@ -154,7 +154,7 @@ SAID = {
     "another result": "it must be an instant vector",
 }
 FILES = {
-    "too large": (b"x" * (9 << 20), "it has more than 8 MiB"),
+    "too large": (b"x" * (9 << 20), "it has 9,437,184 bytes; the limit is 8,388,608"),
     "too many rows": (
         b"node,watts\n" + b"".join(b"%d,1\n" % number for number in range(MANY // 2)),
         "it has more than 20,000 rows",
@@ -268,7 +268,8 @@ def conditions(plane: ControlPlane, name: str) -> dict[str, Any]:
     path = f"/apis/{API_VERSION}/clusterplacementpolicies/{name}"
     found = Api(plane).request("GET", path)
     known = {each["type"]: each for each in found.get("status", {}).get("conditions", [])}
-    return {**known.get("DataFailing", {}), "version": found["metadata"]["resourceVersion"]}
+    version = found["metadata"]["resourceVersion"]
+    return {**known.get("DataFailing", {}), "version": version, "types": sorted(known)}
 
 
 def test_the_status_of_a_policy_says_which_and_why(
@@ -300,6 +301,12 @@ def test_the_status_of_a_policy_says_which_and_why(
             prometheus.mode = "one key twice"
             becomes("True", "OldRows", "power (prometheus): the last rows are read: series 2 has")
             becomes("True", "NoRows", "power (prometheus): no rows are read: series 2 has")
+            # The last condition that comes is what a survey of pods has found.
+            until(
+                lambda: "Drifted" in conditions(plane, name)["types"],
+                SECONDS,
+                lambda: f"{conditions(plane, name)}",
+            )
             version = conditions(plane, name)["version"]
             time.sleep(SHOWN_SECONDS)
             assert conditions(plane, name)["version"] == version

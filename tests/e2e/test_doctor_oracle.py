@@ -2,8 +2,8 @@
 
 Of plugins and their arguments, of profiles and of times doctor says nothing, unless it asks
 kube-scheduler. kube-scheduler validates a configuration and builds all of its plugins and extenders
-before it looks for an API server, so none is there. DOCTOR_CASES and DOCTOR_SEED give more
-configurations, and others.
+before it looks for an API server, so none is there. DOCTOR_CASES, DOCTOR_CHANGED and DOCTOR_SEED
+give more configurations, more changed files, and others.
 """
 
 import json
@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,16 +24,17 @@ import yaml
 from tests.e2e.placet import REPOSITORY
 from tests.e2e.process import needs_known_fields
 from tests.e2e.test_scheduler_config import read_by_kube_scheduler
-from tests.support.generated_scheduler_configs import Certificates, Generator
+from tests.support.generated_scheduler_configs import Certificates, Generator, changed_text
 from tests.support.scheduler_configs import configuration
 
 pytestmark = pytest.mark.e2e
 
 CASES = int(os.environ.get("DOCTOR_CASES", "400"))
+CHANGED = int(os.environ.get("DOCTOR_CHANGED", "100"))
 SEED = int(os.environ.get("DOCTOR_SEED", "36"))
 FILES = Path(__file__).parents[1] / "support" / "scheduler_files.yaml"
 # What doctor says of a configuration with which kube-scheduler 1.36 does not start.
-REFUSED = ("refuses to start", "does not read", "do not read")
+REFUSED = ("refuses to start", "does not read", "do not read", "reads only the first")
 # What kube-scheduler says against that which doctor leaves to it, as files that are not here.
 LEFT = re.compile(
     r"[Pp]lugin|stat |profiles|queueSort|scheduler name|leaderElection|podMaxBackoffSeconds"
@@ -114,6 +116,37 @@ def published() -> list[dict[str, Any]]:
     return files
 
 
+def judged(texts: Sequence[str], folder: Path) -> list[str]:
+    """Return what doctor says of each file that is an error."""
+
+    def said(number: int) -> str:
+        file = folder / f"{number}.yaml"
+        file.write_text(texts[number], encoding="utf-8")
+        done = doctor("-o", "json", file.name, folder=folder)
+        if done.returncode == 2:
+            return REFUSED[0]
+        return "\n".join(each["message"] for each in json.loads(done.stdout)["diagnostics"])
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(said, range(len(texts))))
+
+
+@needs_known_fields
+def test_files_with_changed_lines(programs: Path, tmp_path: Path) -> None:
+    """No file is said to start that does not, and hardly one is refused that starts."""
+    random, wrong = Random(SEED), list[str]()
+    files = [each["text"] for each in published()] + generated(len(published()))
+    texts = [changed_text(random.choice(files), random) for _ in range(CHANGED)]
+    refused = refusals(texts, programs, tmp_path)
+    for text, refusal, said in zip(texts, refused, judged(texts, tmp_path), strict=True):
+        # Of a second document doctor says that it is not read, whatever the first one is.
+        refuses, of_second = (any(map(said.count, words)) for words in (REFUSED[:3], REFUSED[3:]))
+        is_left = refusal is not None and LEFT.search(refusal) is not None
+        assert refuses or of_second or refusal is None or is_left, f"{refusal}\n{text}"
+        wrong += [text] if refuses and refusal is None else []
+    assert len(wrong) <= CHANGED // 250, "\n=====\n".join(wrong)
+
+
 @needs_known_fields
 def test_generated_configurations(programs: Path, tmp_path: Path) -> None:
     started, clean = compare(generated(CASES), programs, tmp_path)
@@ -124,7 +157,7 @@ def test_generated_configurations(programs: Path, tmp_path: Path) -> None:
 
 def test_published_configurations(programs: Path, tmp_path: Path) -> None:
     files = published()
-    assert len(files) == 36
+    assert len(files) == 38
     started, _ = compare([each["text"] for each in files], programs, tmp_path)
     assert started == sum(each["starts"] for each in files)
 

@@ -3,6 +3,9 @@
 kube-scheduler asks Placet to bind by an entry of its own, whose timeout is above every wait.
 """
 
+import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +31,7 @@ from tests.e2e.gangs import (
     wait_whole,
 )
 from tests.e2e.manifests import controller, node, owned_by, pod, priority_class
+from tests.e2e.placet import REPOSITORY
 from tests.e2e.process import until
 
 pytestmark = pytest.mark.e2e
@@ -160,6 +164,22 @@ def test_a_gang_of_higher_priority_takes_the_places(cluster: Cluster, gangs: Gan
     assert wait_whole(cluster, gangs, "high", size=4) < 20
 
 
+def test_pods_that_run_go_for_a_whole_gang_or_stay(cluster: Cluster, gangs: GangServer) -> None:
+    """Four make room for a gang of four, and none for one of five that would not fit even then."""
+    cluster.apply(priority_class("gang-high", 1000))
+    cluster.create_nodes(node(f"n{number}", cpu="2") for number in range(2))
+    low = [pod(f"low-{n}", cluster.namespace, cpu="1", nodeName=f"n{n % 2}") for n in range(4)]
+    cluster.create_pods(low)
+    cluster.create_pods(group(cluster, "large", 5, priorityClassName="gang-high"))
+    cluster.wait_refused("large-4", text="Insufficient cpu")
+    time.sleep(3)
+    assert len(cluster.placements()) == len(low)
+    cluster.delete_pod("large-4")
+    cluster.create_pods(group(cluster, "high", 4, priorityClassName="gang-high"))
+    assert wait_whole(cluster, gangs, "high", size=4) < 20
+    assert all(name.startswith("high") for name in cluster.placements())
+
+
 @pytest.mark.parametrize("change", ["deleted", "relabelled", "number", "cordoned", "node"])
 def test_a_change_while_members_are_held(
     plane: ControlPlane, cluster: Cluster, gangs: GangServer, change: str
@@ -196,6 +216,36 @@ def test_a_change_while_members_are_held(
         cluster.create_nodes([node("n0", cpu="4")])
     assert waits_free(cluster, gangs, cpu="4") < 5
     until(lambda: shown() == ["", ""], 5.0, lambda: str(shown()))
+
+
+def test_what_is_said_of_a_member_that_is_held(
+    plane: ControlPlane, cluster: Cluster, gangs: GangServer
+) -> None:
+    """By the answer of a simulation, and by commands that ask the running Placet."""
+
+    def said(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", *command, "--url", view],
+            cwd=REPOSITORY,
+            capture_output=True,
+            check=False,
+        )
+        return " ".join(done.stdout.decode().split())
+
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs, "h")
+    names = [f"{cluster.namespace}/h-{number}" for number in range(3)]
+    held = gangs.server.simulate({"namespace": cluster.namespace})["held"]
+    assert held == dict.fromkeys(names, "n0")
+    view = f"http://127.0.0.1:{gangs.server.view_port}"
+    where = ("-n", cluster.namespace, "h-0", "--kubeconfig", str(plane.admin_kubeconfig))
+    text = said("explain", *where, "--policies", str(gangs.file), "--decision")
+    assert "cause: held on `n0` since" in text, text
+    assert "3 of 4 members are here" in text
+    (status,) = json.loads(said("status", "-o", "json"))["replicas"]
+    rows = status["facts"]["held pods"]
+    assert sorted(row["pod"] for row in rows if row["node"] == "n0") == names
+    assert "held pods" in said("status")
 
 
 def test_an_edit_of_the_policies_while_members_are_held(
@@ -236,8 +286,12 @@ def test_others_beside_a_gang_that_waits(cluster: Cluster, gangs: GangServer) ->
 def test_a_workload_is_a_gang(
     plane: ControlPlane, cluster: Cluster, gangs: GangServer, kind: str
 ) -> None:
-    """By default all wanted replicas of a workload are placed together, and the last of a Job."""
+    """By default all wanted replicas of a workload are placed together, and the last of a Job.
+
+    While the last does not exist, a quota that is used up is named.
+    """
     cluster.create_nodes([node("n0", cpu="4")])
+    api = Api(plane)
     if kind == "Job":
         job = controller(kind, "whole", cluster.namespace)
         job["apiVersion"] = "batch/v1"
@@ -245,7 +299,7 @@ def test_a_workload_is_a_gang(
         job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
         job["spec"] |= {"parallelism": 4, "completions": 5}
         path = f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs"
-        owner = Api(plane).request("POST", path, job)
+        owner = api.request("POST", path, job)
     else:
         workload = controller(kind, "whole", cluster.namespace)
         workload["spec"] |= {"replicas": 4, "podManagementPolicy": "Parallel", "serviceName": "w"}
@@ -256,10 +310,17 @@ def test_a_workload_is_a_gang(
     ]
     cluster.create_pods(members[:3])
     cluster.wait_refused("w-0", text="of 4 members exist")
+    quotas, full = f"/api/v1/namespaces/{cluster.namespace}/resourcequotas", {"pods": "3"}
+    api.request("POST", quotas, {"metadata": {"name": "few"}, "spec": {"hard": full}})
+    api.request("PATCH", f"{quotas}/few/status", {"status": {"hard": full, "used": full}})
+    # Now kube-scheduler asks again.
+    cluster.create_nodes([node("n1", cpu="0")])
+    cluster.wait_refused("w-0", text="ResourceQuota/few has used 3 of 3 pods")
+    api.request("DELETE", f"{quotas}/few")
     cluster.create_pods(members[3:])
     wait_whole(cluster, gangs, "w", size=4, seconds=15)
     if kind == "Job":
-        api, base = Api(plane), f"/api/v1/namespaces/{cluster.namespace}/pods"
+        base = f"/api/v1/namespaces/{cluster.namespace}/pods"
         for number in range(4):
             api.request("PATCH", f"{base}/w-{number}/status", {"status": {"phase": "Succeeded"}})
         api.request("PATCH", f"{path}/whole/status", {"status": {"succeeded": 4}})

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.e2e
 
 SECONDS = 120.0
 BURST = 40
-USED = '  limit "few" { all pods where true used nodes at most 3 strict }'
-EMPTY = '  limit "spare" { all pods where true empty nodes at least 2 strict }'
+USED = '  limit "few" { all pods where true used node at most 3 strict }'
+EMPTY = '  limit "spare" { all pods where true empty node at least 2 strict }'
 ALONE = """
   limit "alone" {
     all pods where true per node at most 1 strict mutual message "a pod there is to be alone"

@@ -29,7 +29,7 @@ ARM = {"n0", "n1"}
 def test_filter_confines_pods_to_labelled_nodes(
     cluster: Cluster, served: Stage, mode: Mode
 ) -> None:
-    """Twelve empty nodes, three of them with an SSD: kube-scheduler alone would use more."""
+    """Twelve empty node, three of them with an SSD: kube-scheduler alone would use more."""
     nodes = [node(f"n{number}", {"disk": "ssd" if number < 3 else "hdd"}) for number in range(12)]
     cluster.create_nodes(nodes)
     calls = served.start(SSD_ONLY, mode)

@@ -18,11 +18,11 @@ import pytest
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import control_plane
-from tests.e2e.gangs import GangServer, gang_server, wait_whole
+from tests.e2e.gangs import COSCHEDULING_GROUPS, NO_CLAIM, GangServer, gang_server, wait_whole
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod, priority_class
 from tests.e2e.placet import placet
-from tests.e2e.process import MINOR, POD_GROUPS, needs_pod_groups
+from tests.e2e.process import MINOR, POD_GROUPS, needs_pod_groups, until
 from tests.e2e.service_account import create_role
 
 pytestmark = [pytest.mark.e2e, needs_pod_groups]
@@ -39,37 +39,6 @@ POLICY = """policy groups {
     message "is too large"
   }
 }"""
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"podgroups.{COSCHEDULING}"},
-    "spec": {
-        "group": COSCHEDULING,
-        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "minMember": {"type": "integer", "format": "int32"},
-                                    "scheduleTimeoutSeconds": {"type": "integer"},
-                                },
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +75,7 @@ def groups(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with control_plane(programs, folder, GATE, SERVED) as plane:
         create_role(Api(plane))
         cluster = Cluster(plane, f"e2e-{secrets.token_hex(4)}")
-        cluster.apply(DEFINITION)
+        cluster.apply(COSCHEDULING_GROUPS)
         cluster.kubectl("wait", "--for=condition=Established", f"crd/podgroups.{COSCHEDULING}")
         cluster.create_nodes(node(f"n{number}", cpu="4") for number in range(2))
         with gang_server(plane, folder, POLICY) as running:
@@ -138,6 +107,43 @@ def test_a_policy_reads_what_the_group_says(groups: Groups) -> None:
     groups.create(KUBERNETES, "large", 5)
     cluster.create_pods([groups.member(KUBERNETES, "large-0", "large")])
     cluster.wait_refused("large-0", text="is too large")
+    cluster.delete_pods()
+
+
+GONE = (KUBERNETES, COSCHEDULING, "its definition")
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_what_ends_a_group_while_members_are_held(groups: Groups, gone: str) -> None:
+    """Nobody is held or shows a node five seconds later: the room of the node is free."""
+    cluster, gangs = groups.cluster, groups.gangs
+    api, name = KUBERNETES if gone == KUBERNETES else COSCHEDULING, f"held-{GONE.index(gone)}"
+    groups.create(api, name, 4)
+    members = [groups.member(api, f"{name}-{number}", name) for number in range(4)]
+    members[-1]["spec"]["volumes"] = NO_CLAIM
+    cluster.create_pods(members)
+    gangs.wait_held(3)
+
+    def shown() -> list[str]:
+        found = (cluster.pod(f"{name}-{n}")["status"] for n in range(3))
+        return [status.get("nominatedNodeName", "") for status in found]
+
+    until(lambda: all(shown()), 10.0, lambda: str(shown()))
+    assert len({*shown()}) == 1
+    if gone == "its definition":
+        cluster.kubectl("delete", "crd", f"podgroups.{COSCHEDULING}", "--wait=false")
+    else:
+        kind = f"podgroups.{POD_GROUPS if api == KUBERNETES else 'v1alpha1'}.{api}"
+        cluster.kubectl("-n", cluster.namespace, "delete", kind, name, "--wait=false")
+    began = time.monotonic()
+    gangs.wait_held(0, 5.0)
+    until(lambda: not any(shown()), 5.0, lambda: str(shown()))
+    assert time.monotonic() - began < 5.0
+    cluster.create_pods([pod("free", cluster.namespace, cpu="4")])
+    cluster.wait_placed(["free"])
+    if gone == "its definition":
+        cluster.apply(COSCHEDULING_GROUPS)
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/podgroups.{COSCHEDULING}")
     cluster.delete_pods()
 
 

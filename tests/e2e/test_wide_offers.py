@@ -30,7 +30,7 @@ KIND = 'pods where peer.labels["app"] == "web"'
 ZONE = {f"n{number}": f"z{number % 3}" for number in range(NODES)}
 WIDE = {
     "fifty per node": f'  limit "fifty" {{ {KIND} per node at most 50 strict }}',
-    "300 per zone": f'  limit "zone" {{ {KIND} per domain node.zone at most 300 strict }}',
+    "300 per zone": f'  limit "zone" {{ {KIND} per zone at most 300 strict }}',
     "a spread": f'  spread "zones" {{ {KIND} over node.zone skew at most 50 strict }}',
     "a share": f"""  share "z0" {{
     of {KIND} on nodes where node.zone == "z0" at most 200 strict

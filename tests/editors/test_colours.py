@@ -24,7 +24,7 @@ SCOPES = {
     "UINT": ("constant.numeric",),
     "FLOAT": ("constant.numeric",),
     "PERCENT": ("constant.numeric",),
-    "LENGTH": ("constant.numeric",),
+    "AMOUNT": ("constant.numeric",),
     "SIGNED": ("constant.numeric", "keyword.operator"),
     "RELOP": ("keyword.operator",),
     "PLUS": ("keyword.operator",),
@@ -97,7 +97,6 @@ def test_every_keyword_has_a_scope(textmate: TextMate) -> None:
     # Words that are variables, too, are keywords beside certain others.
     beside = {
         "cluster": "cluster policy p",
-        "domain": "per domain",
         "node": "per node",
         "pod": 'pod "shop/web-1"',
         "policy": 'policy "p"',

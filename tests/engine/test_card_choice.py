@@ -67,6 +67,12 @@ def test_unlike_cards_and_several_amounts() -> None:
     assert full.filter(pod, ["n1"], None, math.inf).codes.all()
 
 
+def test_a_node_whose_cards_have_no_value_is_rejected_for_it_could_never_bind() -> None:
+    cards = 'cards "gpu" { on node int(node.labels["gpus"]) of {"milli": 1} take {"milli": 1} }'
+    found = engine(f"missing pass {cards}").filter(raw(pod("new")), ["n1"], None, math.inf)
+    assert found.codes.all()
+
+
 def test_several_clauses_are_written_together() -> None:
     clauses = """
       cards "gpu" { on node 2 of {"milli": 1000} take 2 of {"milli": 1000} }

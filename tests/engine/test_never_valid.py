@@ -7,7 +7,7 @@ import pytest
 from engine.enforced import EnforcedPolicies, enforced
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
-from policies.admission import check_stored
+from policies.admission import check_stored, refused
 from policies.validation import Validator
 from tests.support.builders import placement_policy, raw
 
@@ -29,7 +29,7 @@ def of_text(text: str, name: str = "x.policy") -> EnforcedPolicies:
         (f'{FOR} use "nowhere"', WAIT),
         (f'let x = node.nam\n{FOR} filter "f" {{ require x == "n1" }}', WAIT),
         (f'mode audit\n{FOR} filter "f" {{ {TYPO} }}', PASS),
-        (f'failure ignore\n{FOR} filter "f" {{ {SYNTAX} }}', PASS),
+        (f'missing pass\n{FOR} filter "f" {{ {SYNTAX} }}', PASS),
         (f'{FOR} filter "f" {{ {TYPO} missing pass }}', PASS),
         (f'{FOR} score "s" weight 10 {{ value node.nam == "n1" }}', PASS),
         # Nobody knows the pods.
@@ -73,9 +73,10 @@ TARGET = {"nodeSelector": {"matchLabels": {"a": "b"}}, "placementPolicy": {"targ
         {"rules": 'score "s" weight 10 { value node.nam }'},
         {"rules": 'use "nowhere"'},
         {"rules": 'filter "f" { require node.ready }', "weight": 5},
+        {"rules": 'filter "f" { require node.ready }', "weight": "heavy"},
         TARGET,
     ],
-    ids=["typo", "syntax", "score", "use", "weight", "target"],
+    ids=["typo", "syntax", "score", "use", "weight", "text", "target"],
 )
 @pytest.mark.parametrize(
     ("mode", "failure", "wanted"),
@@ -100,3 +101,31 @@ def test_an_object_and_its_manifest_in_a_file_say_it_by_their_mode(
         assert [each.instead for each in found.broken] == [wanted]
         selecting = [p.source.policy.selector is not None for p in found.registry.refusing]
         assert selecting == ([True] if wanted == WAIT else [])
+
+
+IN = {"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}
+OF_MANY = {"matchLabels": {"app": "a" * 5000}}
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"), [("Strict", [None]), ("BestEffort", []), ("Audit", [])]
+)
+@pytest.mark.parametrize(("selector", "why"), [(IN, ""), (IN, "no room"), (OF_MANY, "no room")])
+def test_an_object_of_which_nobody_knows_the_pods_has_all_of_its_namespace_wait(
+    selector: dict[str, object], why: str, mode: str, wanted: list[None]
+) -> None:
+    """The same holds for its manifest in a file."""
+    rules = f'filter "f" {{ {TYPO} }}'
+    given = {"podSelector": selector, "enforcementMode": mode, "rules": rules}
+    made = raw(placement_policy(given))
+    name = "placementpolicies/default/web"
+    stored = {
+        name: check_stored(name, refused(made, why, with_last=False) if why else made, SCHEMA)
+    }
+    files = [each.checked.file for each in stored.values()]
+    found = [enforced(Validator(SCHEMA).validate([], files), stored)]
+    if selector is IN:
+        found.append(of_text(made.decode(), "x.yaml"))
+    for each in found:
+        programs = each.registry.refusing
+        assert [(p.namespace, p.select) for p in programs] == [("default", only) for only in wanted]

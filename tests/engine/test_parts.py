@@ -22,7 +22,7 @@ POLICIES = {
       score "pack" weight 3 { value node.usage["cpu"] range 0 .. 1 }""",
     "limits": """
       limit "few" { per node at most 1 strict }
-      limit "zone" { per domain node.zone at most 2 strict }""",
+      limit "zone" { per zone at most 2 strict }""",
     "a share and a spread": """
       share "s" { of pods where true on nodes where node.labels["cap"] == "a" at most 50% strict }
       spread "z" { over node.zone skew at most 1 strict }""",

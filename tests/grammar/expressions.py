@@ -14,8 +14,8 @@ from grammar.tree.types import DYN
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-def value(text: str, variables: Mapping[str, object] = NOTHING, container: str = "") -> object:
+def value(text: str, variables: Mapping[str, object] = NOTHING) -> object:
     """The value of an unchecked expression; raises EvaluationError where it has none."""
     expr, found = parse_expression(Source("test", text))
     assert expr is not None, found
-    return evaluate(expr, variables, Environment(dict.fromkeys(variables, DYN), container))
+    return evaluate(expr, variables, Environment(dict.fromkeys(variables, DYN)))

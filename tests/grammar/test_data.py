@@ -38,6 +38,11 @@ def block(text: str) -> Data:
     return item
 
 
+@pytest.mark.parametrize("length", ["1m30s", '"1m30s"', "90s", "'90s'"])
+def test_lengths_are_written_with_or_without_quotes(length: str) -> None:
+    assert block(f'data "load" {{ from metrics every {length} }}').every == 90
+
+
 def findings(text: str, schema: Schema) -> list[tuple[str, str]]:
     """The code and the message of each finding."""
     checked = check_source(Source("p.policy", text), schema)
@@ -140,6 +145,19 @@ policy p {
     )
 
 
+def test_columns_over_the_objects_of_a_key_keep_their_words() -> None:
+    text = """\
+policy p {
+  data "volumes" {
+    from objects "v1/PersistentVolumeClaim" by object.metadata.namespace
+    columns { number = count, size = sum int(object.size), max = max int(object.n) }
+  }
+}
+"""
+    source = Source("p", text)
+    assert format_file(parse_file(source)[0], source) == text
+
+
 def test_tests_give_rows() -> None:
     text = 'test "t" {\n  data "load" {"n1": {"cpu": "7"}}\n}\n'
     source = Source("p", text)
@@ -204,6 +222,11 @@ def test_tests_give_rows() -> None:
             'data "a" { from objects "v1/Pod" by string(object.a) columns { w = object.a } }',
             "P0135",
             "the column `w` has no type",
+        ),
+        (
+            'data "a" { from objects "v1/Pod" by string(object.a) columns { w = sum "a" } }',
+            "P0135",
+            "there is no sum of `string`",
         ),
         (
             'data "a" { from file "a.csv" by "k" columns { w: double, w: int } }',
@@ -306,8 +329,8 @@ def test_where_tables_can_be_read(text: str, schema: Schema) -> None:
         'limit "a" { pods where data.load[peer.name].cpu > "1" per node at most 1 strict }',
         'limit "a" { sum data.load[peer.name].cpu of pods where true per node at most 1 strict }',
         'limit "a" { pods where true per node at most size(data.load) strict }',
-        'limit "a" { pods where true per domain data.load[node.name].cpu > "1" at most 1 strict }',
-        f'limit "a" {{ pods where true used nodes where {READ} at most 2 strict }}',
+        'limit "a" { pods where true per data.load[node.name].cpu > "1" at most 1 strict }',
+        f'limit "a" {{ pods where true used node where {READ} at most 2 strict }}',
         f'share "a" {{ of replicas on nodes where {READ} at most 4 strict }}',
         'share "a" { of replicas on nodes where node.ready at most size(data.load) strict }',
         'spread "a" { over node.zone skew at most size(data.load) strict }',

@@ -70,6 +70,7 @@ def test_a_policy_about_cards_has_at_most_twelve_lines(source: Source) -> None:
     assert len(lines) <= 12
 
 
+@pytest.mark.process
 def test_every_policy_of_the_library_is_tested(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["test", "-v", str(LIBRARY)])
     done = capsys.readouterr()

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.enforced import InForce, succeed
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit
 from policies.loader import Search, load
-from policies.validation import InForce, Validator, succeed
+from policies.validation import Validator
 
 
 def names(*paths: Path) -> list[str]:

@@ -139,6 +139,12 @@ def test_documents_of_other_kinds_do_not_belong(schema: Schema) -> None:
     assert not file.whole
 
 
+def test_what_has_no_kind_is_called_this(schema: Schema) -> None:
+    """As a kustomization, of which `placet check` says what to check."""
+    (found,) = check("resources: [a.yaml]\n", schema).diagnostics
+    assert (found.code, found.message) == ("P0502", "this is not a policy")
+
+
 def test_object_without_a_namespace_is_in_the_default_one(schema: Schema) -> None:
     file = check(GOOD.replace(", namespace: shop", ""), schema)
     assert places(file) == [("P0322", 3, 18, "web")]

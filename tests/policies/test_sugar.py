@@ -203,7 +203,7 @@ def test_mode_is_the_strength_of_the_share(mode: str, weight: int | None, settin
 def test_settings() -> None:
     made = policy(placement_policy(on_wanted(1) | {"weight": 300, "failurePolicy": "Ignore"}))
     assert made.setting("weight", 0) == 300
-    assert made.setting("failure", "") == "ignore"
+    assert made.setting("missing", "") == "pass"
     assert (made.address, made.cluster) == ("default/web", False)
     made = policy(cluster_placement_policy(on_wanted(1), "guard"))
     assert (made.address, made.cluster) == ("guard", True)
@@ -213,16 +213,12 @@ def test_fields_are_texts_of_the_language() -> None:
     spec = on_wanted("40%") | {"namespaceSelector": {"matchLabels": {"team": "x"}}}
     manifest = checked(cluster_placement_policy(spec)).manifest
     assert manifest is not None
-    assert [text for _, text in parts(manifest)][:3] == [
-        "weight 101",
-        "mode enforce",
-        "failure fail",
-    ]
-    assert [text for _, text in parts(manifest)][3] == (
+    assert [text for _, text in parts(manifest)][:2] == ["weight 101", "mode enforce"]
+    assert [text for _, text in parts(manifest)][2] == (
         'for pods where "app" in pod.labels && pod.labels["app"] == "web"'
         ' && "team" in namespaceObject.labels && namespaceObject.labels["team"] == "x"'
     )
-    assert [text for _, text in parts(manifest)][4] == (
+    assert [text for _, text in parts(manifest)][3] == (
         f'share "{CLAUSE}"'
         ' { of all pods where "app" in peer.labels && peer.labels["app"] == "web"'
         ' on nodes where "node" in node.labels && node.labels["node"] == "want"'
@@ -238,6 +234,15 @@ def test_diagnostics_say_where_in_the_rules() -> None:
         "rules:3:16 error[P0102]: Node has no field `redy` (a similar name exists: `ready`)",
         "rules:5:22 error[P0001]: `)` is not allowed here (expected an expression)",
     )
+
+
+@pytest.mark.parametrize(("failure", "count"), [("Fail", 1), ("Ignore", 0)])
+def test_a_failure_policy_that_every_object_has_answers_no_warning(
+    failure: str, count: int
+) -> None:
+    rules = 'filter "a" { require node.labels["a"] != "b" }'
+    found = checked(placement_policy({"podSelector": {}, "rules": rules, "failurePolicy": failure}))
+    assert len([d for d in found.file.diagnostics if d.code == "P0301"]) == count
 
 
 def test_diagnostics_of_a_field_begin_with_it() -> None:
@@ -264,7 +269,7 @@ def test_diagnostics_of_a_field_begin_with_it() -> None:
     [
         ("weight 300", "spec.weight"),
         ("mode audit", "spec.enforcementMode"),
-        ("failure ignore", "spec.failurePolicy"),
+        ("missing pass", "spec.failurePolicy"),
         ("for pods where true", "spec.podSelector"),
     ],
 )

@@ -302,7 +302,7 @@ def policies(draw: st.DrawFn, name: str = "p") -> str:
     lines = [
         *(f"weight {draw(st.integers(101, 104))}" for _ in range(draw(st.integers(0, 1)))),
         *(
-            f"failure {draw(st.sampled_from(('fail', 'ignore')))}"
+            f"missing {draw(st.sampled_from(('fail', 'pass')))}"
             for _ in range(draw(st.integers(0, 1)))
         ),
         *(
@@ -348,7 +348,7 @@ _counted = st.one_of(
     _wrap("peer.phase == ", st.sampled_from(("Running", "Failed")).map(quoted)),
     st.just("true"),
 )
-_places = ("", " per cluster", " per node", " per group g")
+_places = ("", " per cluster", " per node", " per g")
 
 
 @st.composite

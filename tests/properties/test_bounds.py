@@ -24,11 +24,12 @@ from grammar.tree.ast import Expr
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from policies.validation import check_source
-from tests.engine.counting.helpers import Counting, counting_of
+from tests.engine.counting.helpers import Counting, counting_of, node_groups_of
 from tests.properties import strategies
 from tests.support.books import examples
 from tests.support.builders import Object, raw
 from tests.support.engines import CODEC, SCHEMA, evaluation_of, frame_of, peer_of
+from tests.support.oracle import group_of
 
 Cluster = tuple[list[Object], list[Object]]
 
@@ -51,14 +52,14 @@ of_pod = st.sampled_from(_OF_POD)
 of_domain = st.sampled_from(
     (
         *_OF_POD,
-        'domain == "a" ? 1 : 2',
-        '{"a": 1, "spot": 3}[domain]',
-        "size(string(domain))",
-        "int(domain)",
-        "domain",
+        'dyn(place.value) == "a" ? 1 : 2',
+        '{"a": 1, "spot": 3}[dyn(place.value)]',
+        "size(string(place.value))",
+        "int(dyn(place.value))",
+        "dyn(place.value)",
     )
 )
-of_node = st.one_of(of_domain.filter(lambda text: "domain" not in text), strategies.ends)
+of_node = st.one_of(of_domain.filter(lambda text: "place" not in text), strategies.ends)
 domains = st.sampled_from(
     ('node.labels["zone"]', 'node.labels[?"pool"].orValue("")', "node.ready", "size(node.labels)")
 )
@@ -86,14 +87,16 @@ def clauses(draw: st.DrawFn) -> str:
     elif made == "spread":
         nodes = draw(st.sampled_from(("", "nodes eligible ", "nodes selected ", "nodes all ")))
         least = draw(st.one_of(st.just(""), of_pod.map(lambda text: f" min domains {text}")))
+        head += f"group place by {draw(domains)} "
         body = (
-            f'spread "c" {{ {where} {nodes}over {draw(domains)}'
+            f'spread "c" {{ {where} {nodes}over place'
             f" skew at most {draw(of_domain)}{least} strict{missing} }}"
         )
     else:
         per, amount = made, draw(of_node if made == "node" else of_pod)
         if made == "domain":
-            per, amount = f"domain {draw(domains)}", draw(of_domain)
+            head += f"group place by {draw(domains)} "
+            per, amount = "place", draw(of_domain)
         body = f'limit "c" {{ {where} per {per} {bound} {amount} strict{missing} }}'
     return head + body
 
@@ -167,7 +170,7 @@ class Plain:
                 pass
             case Limit(per=per):
                 if per.domain is None:
-                    return str, node.name if per.scope == "node" else ""
+                    return str, node.name if per.place == "node" else ""
                 domain = per.domain
         try:
             value = self.value(domain, {"node": node})
@@ -180,7 +183,10 @@ class Plain:
         group, clause = self.group(node), self.clause
         if group is None:
             return None
-        variables = {"node": node, "domain": group[1]}
+        variables: dict[str, object] = {"node": node}
+        if self.checked.environment.groups:
+            alike = [each for each in self.nodes if self.group(each) == group]
+            variables["place"] = group_of(group[1], alike)
         if isinstance(clause, Spread):
             least = clause.min_domains
             if least is not None and self.number(least, variables) is None:
@@ -255,8 +261,10 @@ class Plain:
 
 def opened(policy: Checked, counting: Counting, asked: Object) -> list[bool]:
     """The nodes that the only clause leaves open, asked twice: what is kept is used too."""
-    (clause,) = compile_policy(policy).counts
-    evaluation = evaluation_of(frame_of(asked), report=lambda *_: None)
+    program, frame = compile_policy(policy), frame_of(asked)
+    (clause,) = program.counts
+    frame.groups = node_groups_of(program, counting.table)
+    evaluation = evaluation_of(frame, report=lambda *_: None)
     clauses, table = CountClauses([clause], evaluation), counting.table
     rows = table.find(list(table.rows))
     found = []

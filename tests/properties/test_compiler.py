@@ -220,6 +220,13 @@ ITEM_KINDS_TEXTS = (
     'node.pods.exists(p, p.labels["tier"] == pod.labels["tier"] && p.labels["zone"] == node.zone)',
     f'node.pods.filter(p, {_TIER}).exists(p, p.labels["zone"] == pod.labels["zone"])',
     'node.pods.exists(p, node.pods.exists(q, q.labels["tier"] == pod.labels["tier"] && q != p))',
+    "node.pods.exists(p, p.labels == pod.labels && p.uid != pod.uid)",
+    f"node.pods.filter(p, p.name != pod.name && {_TIER}).size()",
+    f"node.pods.exists(p, 10 / p.priority > p.name.size() && {_TIER})",
+    "node.pods.all(p, p.name == pod.name || p.labels == pod.labels || 10 / p.priority > 1)",
+    'node.pods.exists(p, p.labels[pod.labels["tier"]] == pod.name || p.priority > pod.priority)',
+    'node.pods.exists(p, p.labels.exists(k, pod.labels[k] == p.labels[k]) && p.name > "p")',
+    f'node.pods.filter(p, {_TIER} && p.age > duration("1h") && p.labels["zone"] == node.zone)',
 )
 
 

@@ -154,7 +154,7 @@ def test_no_bound_is_passed_wherever_pods_end_group_limits(
       group zone by node.zone
       limit "team" {{
         sum peer.requests["cpu"] of all pods where peer.labels["team"] == "yes"
-        per group zone at most {bound} strict
+        per zone at most {bound} strict
       }}
     }}"""
     nodes = {f"n{number}": zone for number, zone in enumerate(zones)}

@@ -171,9 +171,7 @@ def test_affinity_to_the_own_kind(seed: int) -> None:
     """The first pod decides about the zone, whichever it is, and all others follow."""
     random = Random(seed)
     nodes, count = cluster(random), random.randint(1, 12)
-    rules = registry(
-        f'limit "one zone" {{ pods where {WEB} per domain node.zone at least 1 strict }}'
-    )
+    rules = registry(f'limit "one zone" {{ pods where {WEB} per zone at least 1 strict }}')
 
     def broken(bound: list[Object]) -> str | None:
         zones = {label(nodes, n, "topology.kubernetes.io/zone") for n in web(bound)}
@@ -191,7 +189,7 @@ def test_used_nodes(seed: int) -> None:
     nodes, count, most = cluster(random), random.randint(1, 12), random.randint(0, 3)
     spot = {n["metadata"]["name"] for n in nodes if n["metadata"]["labels"]["cap"] == "spot"}
     rules = registry(
-        f'limit "few" {{ pods where {WEB} used nodes where {SPOT} at most {most} strict }}'
+        f'limit "few" {{ pods where {WEB} used node where {SPOT} at most {most} strict }}'
     )
 
     def broken(bound: list[Object]) -> str | None:
@@ -212,7 +210,7 @@ def test_cores_of_used_nodes(seed: int) -> None:
     for each in nodes:
         each["metadata"]["labels"]["cores"] = str(cores[each["metadata"]["name"]])
     rules = registry(
-        f'limit "licences" {{ pods where {WEB} sum int(node.labels["cores"]) over used nodes',
+        f'limit "licences" {{ pods where {WEB} sum int(node.labels["cores"]) over used node',
         f"at most {most} strict }}",
     )
 
@@ -230,7 +228,7 @@ def test_empty_nodes(seed: int) -> None:
     """The spare nodes stay empty of web pods, and all others are used if there are enough pods."""
     random = Random(seed)
     nodes, count, least = cluster(random), random.randint(1, 12), random.randint(0, 3)
-    rules = registry(f'limit "spare" {{ pods where {WEB} empty nodes at least {least} strict }}')
+    rules = registry(f'limit "spare" {{ pods where {WEB} empty node at least {least} strict }}')
 
     def broken(bound: list[Object]) -> str | None:
         empty = len(nodes) - len(set(web(bound)))

@@ -43,9 +43,9 @@ from tests.support.engines import CODEC, SCHEMA
 COUNTS = (
     'limit "l" { per node at most 3 strict }',
     'limit "l" { pods where true per node at most size(node.spec.taints) + 1 strict }',
-    'limit "l" { pods where true per domain node.labels["zone"] at most 2 strict }',
+    'limit "l" { pods where true per node.labels["zone"] at most 2 strict }',
     'limit "l" { all pods where true per node at most 0 strict mutual }',
-    'limit "l" { pods where true at most 2 used nodes strict }',
+    'limit "l" { pods where true at most 2 used node strict }',
     'share "l" { of pods where true on nodes where node.labels["pool"] == "a" at most 50% strict }',
     'spread "l" { pods where true over node.labels["zone"] skew at most 1 strict }',
     'spread "l" { pods where true over node.labels["zone"] skew at most 1 best effort weight 3 }',

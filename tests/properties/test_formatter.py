@@ -16,9 +16,9 @@ _counts = st.sampled_from(
     (
         'share "c{}" {{ of replicas on nodes where {} at most 40% strict }}',
         'share "c{}" {{ of placed pods where true on nodes where {} exactly 3 strict }}',
-        'limit "c{}" {{ all pods where {} per domain node.zone at most 1 best effort weight 2 }}',
+        'limit "c{}" {{ all pods where {} per zone at most 1 best effort weight 2 }}',
         'limit "c{}" {{ pods where {} per node at most 1 strict mutual }}',
-        'limit "c{}" {{ used nodes where {} at most 1 strict }}',
+        'limit "c{}" {{ used node where {} at most 1 strict }}',
         'spread "c{}" {{ pods where {} over node.zone skew at most 1 min domains 2 strict }}',
         'preempt "c{}" {{ protect victim where {} allow when true keep 1 by size(victims) }}',
         'gang "c{}" when {} {{ of pods by peer.labels["job"] at least 8 for at most 90s }}',

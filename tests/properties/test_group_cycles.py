@@ -52,9 +52,9 @@ def spread(over: str, key: str, skew: int) -> Rule:
 RULES = [
     limit("node", "name", 1),
     limit("node", "name", 2),
-    limit('domain node.labels["rack"]', "rack", 3),
-    limit("domain node.zone", "zone", 4),
-    limit('domain node.labels["kind"]', "kind", 3),
+    limit('node.labels["rack"]', "rack", 3),
+    limit("node.zone", "zone", 4),
+    limit('node.labels["kind"]', "kind", 3),
     spread("node.zone", "zone", 2),
     spread('node.labels["rack"]', "rack", 3),
 ]

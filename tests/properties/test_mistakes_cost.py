@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Helper, helped
 from grammar.mistakes import syntax_mistakes
-from grammar.mistakes.names import of_clause
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.parser import MAX_BYTES, parse_file
 from grammar.tree.source import Source
@@ -31,7 +30,7 @@ _STRAY = st.sampled_from(
         *"{ } ( ) [ ] = : ; , . .. _ __ ' @ $ ` ? ?. .? & && || // /* */ --- ``` {{ }}".split(),
         *"0 1 1e9 5m 1h30m 40% 0x 1_0 node pod peer node._ pod._ x is is_ isReady a.b.c".split(),
         *"policy test use filter score share limit spread gang cards preempt for let def".split(),
-        *"count group mode weight require value at per domain where strict missing and not".split(),
+        *"count group mode weight require value at per where strict missing and not".split(),
         "\n",
         *'é"\\',
     ]
@@ -58,7 +57,6 @@ def faults(text: str) -> list[str]:
         fails("unexpected", syntax_mistakes.unexpected, found),
         fails("built", syntax_mistakes.built, found),
         Remedies,
-        fails("clause", of_clause, found),
     )
     source = Source("a.policy", text)
     with helped(helper):
@@ -136,7 +134,7 @@ def test_a_trial_does_not_try() -> None:
         parse_file(Source("b.policy", "policy b { fr }"))
         raise IndexError
 
-    helper = Helper(unexpected, syntax_mistakes.built, Remedies, of_clause)
+    helper = Helper(unexpected, syntax_mistakes.built, Remedies)
     with helped(helper):
         _, found = parse_file(Source("a.policy", "policy a { fr }"))
     assert asked == ["asked"]

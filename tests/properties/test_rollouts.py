@@ -403,11 +403,11 @@ def test_spread_of_a_revision_ends_a_rollout_within_its_skew(skew: int, of: str)
 @pytest.mark.parametrize("script", ["rollout", "rollback"])
 @pytest.mark.parametrize(
     ("per", "key"),
-    [("node", slice(None)), ("domain node.zone", slice(2)), ("cluster", slice(0))],
+    [("node", slice(None)), ("node.zone", slice(2)), ("cluster", slice(0))],
 )
 def test_limit(per: str, key: slice, script: str) -> None:
     """Terminating pods count. There is a place for each pod that a step of the rollout needs."""
-    groups = {"node": ZONES * NODES_PER_ZONE, "domain node.zone": ZONES, "cluster": 1}[per]
+    groups = {"node": ZONES * NODES_PER_ZONE, "node.zone": ZONES, "cluster": 1}[per]
     for seed in seeds(per, script, count=WORLDS // 2):
         most = Random(seed).randint(1, max(1, 20 // groups))
 

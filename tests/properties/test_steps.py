@@ -74,9 +74,6 @@ expressions = st.one_of(
     lists.map(lambda t: f"{t}.transformMap(i, x, i).size()"),
     lists.map(lambda t: f"{t}.exists(x, {t}.all(y, x != y))"),
     st.tuples(lists, lists).map(lambda t: f"sets.equivalent({t[0]}, {t[1]})"),
-    texts.map(lambda t: f'url("/a?" + {t}).getQuery().size()'),
-    texts.map(lambda t: f'size(url("/" + {t} + "é").getEscapedPath())'),
-    texts.map(lambda t: f"format.qualifiedName().validate({t}).hasValue()"),
 )
 
 
@@ -109,9 +106,6 @@ _SHORT = {
     "last": "one item",
     "in": "a look-up of a key of a map, whose hash is kept",
     "string": "the text of one value, which has a bounded number of digits",
-    "getScheme": "a part that the URL keeps",
-    "getHost": "a part that the URL keeps",
-    "getEscapedPath": "a part that the URL keeps",
 }
 
 

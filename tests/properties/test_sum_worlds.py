@@ -26,7 +26,7 @@ from tests.support.worlds import World
 WORLDS = examples(24)
 STEPS = 800
 ZONE = "topology.kubernetes.io/zone"
-SCOPES = {"node": "per node", "domain": "per domain node.zone", "cluster": "per cluster"}
+SCOPES = {"node": "per node", "domain": "per zone", "cluster": "per cluster"}
 
 
 def rule(scope: str, most: int) -> Registry:

@@ -117,7 +117,7 @@ def _policy(dice: Dice, theme: Theme, world: str, place: int) -> str:
     parts = [
         f"weight {dice.randint(101, 103)}" if dice.chance(0.5) else "",
         "mode audit" if dice.chance(theme.audit) else "",
-        dice.choice(("", "", "failure fail", "failure ignore")),
+        dice.choice(("", "", "missing fail", "missing pass")),
         who,
     ]
     clauses = rules(dice, theme, place)
@@ -226,7 +226,7 @@ class Clauses:
         )
 
     def _limit(self, name: str) -> str:
-        per = self.dice.choice(("node", "cluster", f"domain {self.expressions.domain()}"))
+        per = self.dice.choice(("node", "cluster", f"{self.expressions.domain()}"))
         return (
             f'limit "{name}"{self._when(self.expressions.of_pod())} {{ {self._counted()}'
             f"per {per} {self.expressions.bound(parts=False)} {self._strength(name)} }}"

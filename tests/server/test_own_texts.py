@@ -151,3 +151,28 @@ def test_the_words_of_a_clause_stay_as_they_are() -> None:
 )
 def test_own_words_are_found_in_what_kube_scheduler_says(said: str, words: str) -> None:
     assert own_words(said) == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`somebody-else` is the leader and is asked to hand over",
+        "the Lease is new or was edited, so no replica is the leader for 15 s",
+        "this replica is taking the Lease",
+        "this replica has just become the leader and is listing pods",
+        "cannot hold the Lease: `https://10.0.0.1:443` sent nothing for 5 s",
+        "waiting until ReplicaSet web-5c of the pod is known",
+        "waiting for in-flight pods: shop/web: zones",
+        "the pod was not bound to the offered node; retrying",
+        "policy shop/web gives cards at bind: serve with `--bind`",
+        "the decision took longer than the request may",
+        "the request's time is over",
+        "not synced: waiting for policies before serving",
+        "no cluster view: start placet serve without --no-cluster",
+        "node not yet known",
+    ],
+)
+def test_a_condition_from_before_the_mark_is_known(text: str) -> None:
+    """It stays until kube-scheduler asks about the pod again."""
+    assert own_words(text) == text
+    assert own_words(f"another extender: {text}") == ""

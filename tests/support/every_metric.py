@@ -63,7 +63,7 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
             "gangs": [{"policy": "ml/gangs", "waiting": 3, "longest wait (s)": 4000.0}],
             "some gangs": [
                 {"gang": "ml/a", "policy": "ml/gangs", "held": PartOf(5, 8)},
-                {"gang": "ml/b", "policy": "ml/gangs", "state": "waiting: 6 of 8 members exist"},
+                {"gang": "ml/b", "policy": "ml/gangs", "state": "6 of 8 members exist"},
             ],
             "repairs": [{"policy": "shop/web", "moving": ["shop/web-1"], "why": None}],
         },
@@ -107,7 +107,8 @@ def count_everything(metrics: Metrics) -> None:
     metrics.certificate_expires("tls.crt", 1e9)
     metrics.count("placet_task_restarts_total", "events")
     metrics.pod_seen(0.5)
-    metrics.api_failing(lambda: {"bind pods": "cannot bind pods: no"})
+    metrics.read(lambda: [("placet_bodies_held_bytes", (), 0.0)])
+    metrics.read(lambda: [("placet_api_failing", ["bind pods", "cannot bind pods: no"], 1.0)])
 
 
 @dataclass(frozen=True, slots=True)

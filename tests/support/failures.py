@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-# The failurePolicy of the policy that selects the pod; `failure fail` and `failure ignore`.
+# The failurePolicy of the policy that selects the pod; `missing fail` and `missing pass`.
 OnError = Literal["Fail", "Ignore"]
 ON_ERROR: tuple[OnError, ...] = ("Fail", "Ignore")
 

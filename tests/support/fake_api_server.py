@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,6 +20,19 @@ from tests.support.object_api import ObjectApi
 END = "k8s.io/initial-events-end"
 # The line that tells a watch that its version is forgotten.
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}'
+# The kinds of lists that commands read, by their resources, and the parts of a path.
+KINDS = {
+    "nodes": "Node",
+    "pods": "Pod",
+    "namespaces": "Namespace",
+    "replicasets": "ReplicaSet",
+    "deployments": "Deployment",
+    "statefulsets": "StatefulSet",
+    "jobs": "Job",
+    "podgroups": "PodGroup",
+    "resourcequotas": "ResourceQuota",
+}
+_KIND = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/[^/]+)?/(\w+)\Z")
 _CUT = b"<cut>"
 _CLOSE = b"<close>"
 
@@ -180,9 +194,10 @@ class FakeApiServer:
             return refusal(404, "NotFound", "the server could not find the requested resource")
         if asked.kind in ("stream", "watch"):
             return await self._watch(request, self._collections[asked.path])
-        return self._list(request.query, self._collections[asked.path])
+        return self._list(request.query, asked.path)
 
-    def _list(self, query: Mapping[str, str], collection: _Collection) -> web.Response:
+    def _list(self, query: Mapping[str, str], path: str) -> web.Response:
+        collection = self._collections[path]
         if token := query.get("continue"):
             if "resourceVersion" in query or "resourceVersionMatch" in query:
                 return refusal(400, "BadRequest", "a version is forbidden with continue")
@@ -198,7 +213,9 @@ class FakeApiServer:
         if items[limit:]:
             metadata["continue"] = f"{version}-{_name(items[limit])}"
             self._lists[metadata["continue"]] = version, items[limit:]
-        return web.json_response({"metadata": metadata, "items": items[:limit] or None})
+        kind, _, api = _KIND.sub(r"\3 \1\2", path).partition(" ")
+        head = {"kind": f"{KINDS.get(kind, kind)}List", "apiVersion": api}
+        return web.json_response({**head, "metadata": metadata, "items": items[:limit] or None})
 
     async def _watch(self, request: web.Request, collection: _Collection) -> web.StreamResponse:
         since = int(request.query.get("resourceVersion") or 0)

@@ -45,7 +45,8 @@ class Waits(selectors.DefaultSelector):
         if timeout is None and not self.waiting:
             return super().select(None)
         moment = _LEAST_SECONDS if timeout is None else max(_LEAST_SECONDS, timeout * _SHARE)
-        ready = super().select(min(moment, _MOST_SECONDS))
+        # Where a loop has only the socket that wakes it up, nothing is on its way.
+        ready = super().select(min(moment, _MOST_SECONDS) if len(self.get_map()) > 1 else 0)
         if not ready and not self._tell() and timeout is not None:
             self.now += timeout
         return ready

@@ -184,3 +184,41 @@ class Generator:
         text = yaml.safe_dump(made, sort_keys=False, default_flow_style=self._often(0.05))
         head = self._one_of(("", "", "---\n", "# mine\n", "# mine\n---\n"))
         return f"{head}{text}"
+
+
+# ---- changes of a text
+
+# What may stand in place of a value, and in place of a line.
+_VALUES = (
+    *("1e3", "0x10", "010", "1_000", "yes", "on", "~", "null", "{}", "[]", "1.0", "-1", "+5", ".5"),
+    *("2147483648", "5s", "''", "true", "TRUE", "!!str 5", "!!int '5'", "2020-01-01", "1:30", "|"),
+    *("&a 5", "*a", "'a'"),
+)
+_LINES = ("---", "# c", "...", "", "  ", "\t", "%YAML 1.1")
+
+
+def changed_text(text: str, random: Random) -> str:
+    """The text with one change of a line: of its place, its blanks, its name or its value."""
+    lines = text.split("\n")
+    at = random.randrange(len(lines))
+    line, other = lines[at], random.randrange(len(lines))
+    name, colon, value = line.partition(":")
+    cut, key = random.randrange(len(line) + 1), name.strip(" -")
+    named = line.replace(key, random.choice((key.upper(), key.capitalize(), f"{key}s")), 1)
+    changes = [
+        [*lines[:at], *lines[at + 1 :]],
+        [*lines[:at], line, *lines[at:]],
+        [*lines[:at], random.choice(_LINES), *lines[at:]],
+        [*lines[:at], f"  {line}", *lines[at + 1 :]],
+        [*lines[:at], line.removeprefix(" "), *lines[at + 1 :]],
+        [*lines[:at], line.replace(": ", ":", 1), *lines[at + 1 :]],
+        [*lines[:at], line[:cut] + line[cut + 1 :], *lines[at + 1 :]],
+        [*lines[:at], line[:cut][::-1][:2] + line[cut:], *lines[at + 1 :]],
+        [*lines[:at], lines[other], *lines[at + 1 :]],
+        lines[: at + 1],
+    ]
+    if colon:
+        said = (f'"{value.strip()}"', "", random.choice(_VALUES))
+        changes += [[*lines[:at], f"{name}: {each}", *lines[at + 1 :]] for each in said]
+        changes.append([*lines[:at], named, *lines[at + 1 :]])
+    return "\n".join(random.choice(changes))

@@ -68,7 +68,7 @@ class Oracle:
                 values = [_value_of(group, checked, node) for node in nodes]
                 for node, value in zip(nodes, values, strict=True):
                     alike = [n for n, v in zip(nodes, values, strict=True) if v == value]
-                    found[node.name][name] = value and _group_of(value[1], alike)
+                    found[node.name][name] = value and group_of(value[1], alike)
         return found
 
     def counts(
@@ -83,7 +83,7 @@ class Oracle:
         for checked in self.policies:
             for name, count in checked.environment.counts.items():
                 there = set(groups)
-                if count.per.scope == "node":
+                if count.per.place == "node":
                     there = {node.name}
                 elif count.per.group:
                     known = own.get(count.per.group)
@@ -105,7 +105,7 @@ class Oracle:
             selected = _selects(policy, checked.environment, variables)
             if selected:
                 matching.append(checked)
-            elif selected is None and policy.setting("failure", "fail") == "fail":
+            elif selected is None and policy.setting("missing", "fail") == "fail":
                 broken.append((checked,))
         broken.sort(key=lambda each: each[0].policy.namespace is not None)
         guardrails = [c for c in matching if c.policy.cluster]
@@ -162,7 +162,8 @@ def _value_of(group: Group, checked: Checked, node: object) -> tuple[type, objec
     return type(value), value
 
 
-def _group_of(value: object, nodes: Sequence[Any]) -> GroupOfNodes:
+def group_of(value: object, nodes: Sequence[Any]) -> GroupOfNodes:
+    """The group of these nodes, with what they have in common."""
     shared = set.intersection(*(set(node.labels.items()) for node in nodes))
     requested = None
     if all(node.requested is not None for node in nodes):
@@ -214,23 +215,23 @@ def _filter(clause: Filter, checked: Checked, variables: Mapping[str, Any]) -> s
     def value(expr: Expr) -> object:
         return evaluate(expr, variables, with_cards(checked.environment))
 
-    ignores = checked.policy.setting("failure", "fail") == "ignore"
+    passes = checked.policy.passes_missing(clause)
     try:
         if clause.when is not None and value(clause.when) is not True:
             return None
     except MissingError:
         return None
     except EvaluationError:
-        return None if ignores else "failed"
+        return None if passes else "failed"
     for require in clause.requires:
         try:
             if value(require) is not True:
                 return "rejected"
         except MissingError:
-            if clause.missing != "pass":
+            if not passes:
                 return "rejected"
         except EvaluationError:
-            if not ignores:
+            if not passes:
                 return "failed"
     return None
 

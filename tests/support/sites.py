@@ -79,7 +79,6 @@ async def site(
             background,
             CODEC,
             PolicyTimes(lambda: 0.0, work, Silent().expensive, lambda *_: None, lambda: 1),
-            journal,
             lambda: enforced,
             catch_up,
         )

@@ -422,4 +422,4 @@ def held_gang() -> Parts:
     gangs_of(engine).hold(peer_of(PODS[0]).uid, lambda _: None)
     seconds[0] += 12
     known = {f"shop/{each['metadata']['name']}": raw(each) for each in PODS}
-    return Parts(journal, cluster=Cluster(POLICY, engine, known))
+    return Parts(journal, cluster=Cluster(POLICY, engine, known, state=Known(cache)))

@@ -54,6 +54,9 @@
 {{- if .Values.data.tokenSecret -}}
 {{- $_ := set $own "dataToken" "/etc/placet/data-token/token" -}}
 {{- end -}}
+{{- if .Values.data.headersSecret -}}
+{{- $_ := set $own "dataHeaders" "/etc/placet/data-headers/headers" -}}
+{{- end -}}
 {{- if .Values.bind.enabled -}}
 {{- $_ := set $own "bind" true -}}
 {{- end -}}

@@ -144,6 +144,11 @@ spec:
           mountPath: /etc/placet/data-token
           readOnly: true
         {{- end }}
+        {{- if .Values.data.headersSecret }}
+        - name: data-headers
+          mountPath: /etc/placet/data-headers
+          readOnly: true
+        {{- end }}
         {{- if include "placet.mountedSecret" . }}
         - name: tls
           mountPath: /etc/placet/tls
@@ -186,6 +191,10 @@ spec:
     {{- end }}
     {{- with .Values.data.tokenSecret }}
     - name: data-token
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- with .Values.data.headersSecret }}
+    - name: data-headers
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
     {{- with include "placet.mountedSecret" . }}

@@ -91,5 +91,6 @@ function Placed({ found, shown }) {
       <td>${each.policy}</td><td>${Object.entries(each.reasons || {}).map(([reason, nodes]) => html`<div>${reason} (${count(nodes, "node")})</div>`)}
         ${each.nearest && html`<div class="quiet">nearest: ${each.nearest.node}: ${each.nearest.reasons.join("; ")}</div>`}</td></tr>`)}<//>
     ${found.pods.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}
+    ${Object.keys(found.held).length > 0 && html`<p class="quiet">${count(Object.keys(found.held).length, "pod")} held for gangs, on the nodes where they will be.</p>`}
     ${found.notes.map((note) => html`<p class="quiet">${sentence(note)}</p>`)}</section>`;
 }

@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--shorten", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--verbose", action="store_true", help="write the logs of Placet")
     args = parser.parse_args()
-    loop = install()
+    loop = install(args.seed)
     if args.verbose:
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     # Only now: what it imports takes the time of the process as it is.
@@ -51,6 +51,7 @@ def main() -> int:
 
     def run(tried: schedules.Schedule, ends: float, *, binds: bool) -> Report:
         random.seed(args.seed)
+        loop.begin()
         with tempfile.TemporaryDirectory() as folder:
             playing = play(
                 tried, Path(folder), args.seed, binds=binds, is_over=lambda: spent() > ends

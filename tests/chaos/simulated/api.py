@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -95,7 +95,7 @@ class ClusterApi(FakeApiServer):
     its client.
     """
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__()
         self.told: Callable[[Change], None] = lambda _: None
         self.sent: Callable[[str, Request], None] = lambda *_: None
@@ -104,7 +104,9 @@ class ClusterApi(FakeApiServer):
         self.leases: dict[str, LeaseApi] = {}
         # Who has acquired each Lease last, and how it looked then.
         self._holds: dict[str, tuple[str, object]] = {}
-        self._random = random
+        self._seed = seed
+        # How often a client has asked the same.
+        self._asked: Counter[str] = Counter()
         self._uids = 0
         kinds = (resource.path for resource in CONTROLLERS.values())
         own = (PODS_PATH, NODES_PATH, POLICIES, CLUSTER_POLICIES)
@@ -205,7 +207,7 @@ class ClusterApi(FakeApiServer):
         body = await request.read()
         asked = Request(request.method, request.path, dict(request.query), request.headers, body)
         self.sent(_client(request.headers), asked)
-        await asyncio.sleep(self._random.uniform(*(_SLOW if door.delay else _FAST)))
+        await asyncio.sleep(self._dice(asked).uniform(*(_SLOW if door.delay else _FAST)))
         await door.flow.wait()
         if self._is_cut(door) or any(refuses(asked) for refuses in door.refuses):
             return _broken_off(request)
@@ -223,6 +225,12 @@ class ClusterApi(FakeApiServer):
         if not is_watch and (self._is_cut(door) or any(loses(asked) for loses in door.loses)):
             return _broken_off(request)
         return response
+
+    def _dice(self, asked: Request) -> Random:
+        """The dice of a request, which are the same whichever of two comes first."""
+        name = f"{_client(asked.headers)} {asked.method} {asked.path}"
+        self._asked[name] += 1
+        return Random(f"{self._seed} {name} {self._asked[name]}")
 
     def _is_cut(self, door: Door) -> bool:
         return door.shut or self.down

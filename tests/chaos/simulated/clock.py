@@ -2,23 +2,28 @@
 
 A minute of a cluster takes a second. Every module of Placet takes `time.monotonic` and `time.time`
 as they are when it is imported, so `install` comes before all other imports.
+
+The clocks begin at a time of the seed: tasks pause until the next whole second, and a budget is
+another one every other minute, so a run depends on when it begins.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import selectors
 import time
 from collections.abc import Callable
+from random import Random
 
 from tests.support.fake_clock import FakeClockLoop, Waits
 
 # The wait for a job of another thread or process. It takes no time, unless it takes this long.
 _JOB_SECONDS, _LONG_JOB_SECONDS = 0.01, 10.0
+# The earliest time of the clocks, and what repeats itself in the times that policies read.
+_WALL_SECONDS, _SECONDS, _PERIOD_SECONDS = 1_767_225_600, 1000.0, 120.0
 
 
-class _Waits(Waits):
+class SimulatedWaits(Waits):
     """Waits of a simulation: nothing outside of it takes time."""
 
     def __init__(self) -> None:
@@ -56,11 +61,24 @@ class _Waits(Waits):
 _monotonic: Callable[[], float] = time.monotonic
 
 
-def install() -> asyncio.AbstractEventLoop:
+class SimulatedLoop(FakeClockLoop):
+    """The loop of the simulation. Each run on it begins with `begin`."""
+
+    def __init__(self, waits: SimulatedWaits, began: float) -> None:
+        super().__init__(waits)
+        self._began = waits.now = began
+
+    def begin(self) -> None:
+        """Skips time until policies and pauses see that of the first run again."""
+        self._waits.now += (self._began - self._waits.now) % _PERIOD_SECONDS
+
+
+def install(seed: int) -> SimulatedLoop:
     """The loop of the simulation, whose time is that of the process from now on."""
-    waits = _Waits()
-    loop = FakeClockLoop(waits)
-    began, wall = waits.now, time.time_ns()
+    dice, waits = Random(seed), SimulatedWaits()
+    began = _SECONDS + dice.uniform(0.0, _PERIOD_SECONDS)
+    wall = round((_WALL_SECONDS + dice.uniform(0.0, _PERIOD_SECONDS)) * 1e9)
+    loop = SimulatedLoop(waits, began)
 
     def nanos() -> int:
         return wall + round((waits.now - began) * 1e9)

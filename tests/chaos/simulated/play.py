@@ -1,8 +1,7 @@
 """Play: a schedule of a nemesis against a simulated cluster, and what it found there.
 
 It does what `tests/chaos/nemesis.py` does to a real control plane, and looks for the same. Nothing
-outside of the process matters, so that a minute takes seconds, and a seed shows nearly the same
-each time.
+outside of the process matters, so that a minute takes seconds, and a seed shows the same each time.
 """
 
 from __future__ import annotations

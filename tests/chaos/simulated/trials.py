@@ -661,7 +661,7 @@ async def play(
     schedule: Schedule, folder: Path, seed: int, *, binds: bool, is_over: Callable[[], bool]
 ) -> Report:
     """Play a schedule in a new cluster, until a phase ends and it is over."""
-    api = ClusterApi(Random(seed))
+    api = ClusterApi(seed)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(listening(api))
         run = Trials(api, folder, seed, binds=binds)

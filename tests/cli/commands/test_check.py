@@ -173,3 +173,26 @@ def test_junit_has_a_suite_for_each_file(placet: Placet) -> None:
     assert case.get("name") == "P0102 in line 2"
     assert failure.get("message") == "Node has no field `lables`"
     assert [each.get("name") for each in good] == ["check"]
+
+
+MANIFEST = """apiVersion: placement-policy.scheduling.x-k8s.io/v1
+kind: PlacementPolicy
+metadata: {name: p, namespace: shop}
+spec: {podSelector: {}, rules: 'filter "f" { require node.redy }'}
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_files_as_people_keep_them(placet: Placet) -> None:
+    """A list of an API server is read; of what others make files of, it is said how to check it."""
+    head, spec = MANIFEST.split("metadata: ")
+    items = "items:\n- metadata: " + spec.replace("spec:", "  spec:")
+    Path("list.yaml").write_text(head.replace("Policy\n", "PolicyList\n") + items)
+    done = placet("check", "list.yaml")
+    assert "error[P0102]: Node has no field `redy`" in done.out
+    assert "kustomization" not in done.out
+    Path("chart.yaml").write_text("{{- if .Values.on }}\n" + MANIFEST + "{{- end }}\n")
+    assert "`helm template CHART | placet check -`" in placet("check", "chart.yaml").out
+    Path("kustomization.yaml").write_text("kind: Kustomization\n")
+    assert "`kustomize build FOLDER | placet check -`" in placet("check", "list.yaml").out
+    assert "kustomize" not in placet("check", "-", stdin=MANIFEST).out

@@ -156,9 +156,9 @@ def test_names_that_lead_nowhere_are_an_error_with_a_hint(
 
 
 def test_the_first_broken_policy_does_not_end_it(placet: Placet, folder: Path) -> None:
-    text = """cluster policy a { failure ignore filter "a" { require node.nme } }
+    text = """cluster policy a { missing pass filter "a" { require node.nme } }
 cluster policy b { filter "b" { require node.zone == "b" } }
-cluster policy c { failure ignore filter "c" { require node.lables["x"] == "" } }
+cluster policy c { missing pass filter "c" { require node.lables["x"] == "" } }
 """
     (folder / "shop.policy").write_text(text, encoding="utf-8")
     done = placet("explain", "shop/web-1", *shop.WORLD)
@@ -257,7 +257,7 @@ def test_counts_show_their_pods_by_name(placet: Placet, folder: Path) -> None:
 
 
 def test_an_address_without_its_flag_is_a_clear_error(placet: Placet) -> None:
-    done = placet("explain", "web-1", "--url", "http://127.0.0.1:1")
+    done = placet("explain", "web-1", "--url", "http://127.0.0.1:1", "--cluster", "c.json")
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[0] == "error: --url has no effect without --decision"
 

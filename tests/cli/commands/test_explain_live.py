@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.cli.conftest import Placet
 from tests.cli.live import (
@@ -221,7 +224,7 @@ async def test_without_the_right_to_nodes_the_pod_and_its_policies_are_shown(
     assert "cause: the last answer was: needs 1Gi to spare (4 nodes)" in done.out
     assert f"PodScheduled is False: Unschedulable: {said}" in done.out
     assert "FailedScheduling (3 times)" in done.out
-    assert "shop/headroom  True   7" in done.out
+    assert re.search(r"shop/headroom +True +7", done.out)
     for right in (
         "list nodes",
         "list pods in all namespaces",
@@ -264,3 +267,30 @@ async def test_a_source_of_data_that_cannot_be_read_is_named(placet: Placet, fol
     assert "calm: calm" not in done.out
     assert "has no rows" not in given.err
     assert "calm: calm" in given.out
+
+
+async def test_policies_in_files_of_the_running_placet_are_asked_for(
+    placet: Placet, folder: Path
+) -> None:
+    """Where no policy of the cluster applies: its own decision is the answer."""
+    async with live_shop(folder, policy("far", HEADROOM["spec"]["rules"], "far")):
+        alone = await asked(placet, "explain", "web-1")
+        assert "no policy applies" in alone.out
+        assert "note: policies in files of a running Placet are not known here: " in alone.err
+        plain = await asked(placet, "explain", "web-1", "-o", "json")
+        known = json.loads(plain.out) | {
+            "policies": [
+                {"address": "shop/by-file", "applies": "governs", "because": "so", "digest": ""}
+            ]
+        }
+
+        async def handle(request: web.Request) -> web.Response:
+            assert request.path == "/api/v1/explain/shop/web-1"
+            return web.json_response(known)
+
+        app = web.Application()
+        app.router.add_get("/{path:.*}", handle)
+        async with TestServer(app) as view:
+            done = await asked(placet, "explain", "web-1", "--url", f"http://127.0.0.1:{view.port}")
+    assert "shop/by-file  governs" in done.out
+    assert "note:" not in done.err

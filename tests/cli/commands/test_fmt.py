@@ -94,7 +94,7 @@ def test_diff_shows_what_would_change(placet: Placet) -> None:
 def test_a_recipe_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["how", "at", "most", "three", "per", "zone"]) == Exit.OK
     out = capsys.readouterr().out
-    assert 'limit "three per zone" { per domain node.zone at most 3 strict }' in out
+    assert 'limit "three per zone" { per zone at most 3 strict }' in out
     assert 'expect reject "a-1" by "three per zone"' in out
     assert out.startswith("# 1  at-most-three-per-zone  ")
     assert [line[:3] for line in out.splitlines()[:3]] == ["# 1", "# 2", "# 3"]
@@ -149,3 +149,46 @@ def test_new_says_what_is_wrong_with_a_path(name: str, capsys: pytest.CaptureFix
     said = capsys.readouterr().err
     assert said.startswith(f"error: cannot write `{name}`: ")
     assert "give another path" in said
+
+
+OLD = """\
+policy a {
+  for pods where pod.labels["x"] == "y"
+  group rack by node.labels["rack"]
+  limit "a" { per domain node.zone at most 2 strict }
+  limit "b" { per group rack at most 2 strict }
+  count n per group rack = pods where peer.labels["a"] == "b"
+  filter "n" { require n < 2 }
+  limit "c" { used nodes where node.ready at most 2 strict }
+  limit "d" { all pods where true empty nodes at least 2 strict }
+}
+"""
+NEW = """\
+policy a {
+  for pods where pod.labels["x"] == "y"
+  group rack by node.labels["rack"]
+  limit "a" { per node.zone at most 2 strict }
+  limit "b" { per rack at most 2 strict }
+  count n per rack = pods where peer.labels["a"] == "b"
+  filter "n" { require n < 2 }
+  limit "c" { used node where node.ready at most 2 strict }
+  limit "d" { all pods where true empty node at least 2 strict }
+}
+"""
+
+
+def test_old_words_are_written_as_they_are_today(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `--upgrade` alone."""
+    file = tmp_path / "a.policy"
+    file.write_text(OLD, encoding="utf-8")
+    assert main(["fmt", str(file)]) == Exit.FINDINGS
+    assert file.read_text("utf-8") == OLD
+    assert main(["fmt", "--upgrade", "--check", str(file)]) == Exit.FINDINGS
+    assert file.read_text("utf-8") == OLD
+    assert main(["fmt", "--upgrade", str(file)]) == Exit.OK
+    assert file.read_text("utf-8") == NEW
+    assert main(["fmt", "--upgrade", str(file)]) == Exit.OK
+    assert main(["check", str(file)]) == Exit.OK
+    assert "changed" in capsys.readouterr().out

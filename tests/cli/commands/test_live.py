@@ -10,8 +10,9 @@ import pytest
 
 from engine.cluster.data_fetching import METRICS
 from tests.cli.conftest import Placet
-from tests.cli.live import asked, environment, live_shop
+from tests.cli.live import asked, environment, live_shop, policy
 from tests.recorder.api_server import PATHS
+from tests.support import builders
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubeconfig import kubeconfig
 
@@ -46,6 +47,26 @@ async def test_explain(placet: Placet, folder: Path) -> None:
         "requires": [{"text": 'node.free["memory"] - pod.requests["memory"] >= "1Gi"', "fails": 1}],
     }
     assert found["cause"]["kind"] == "not asked yet"
+
+
+async def test_an_owner_of_another_kind_is_asked_for_its_scale(
+    placet: Placet, folder: Path
+) -> None:
+    share = 'share "s" { of replicas on nodes where node.zone == "a" at most 50% strict }'
+    made = builders.pod("set-0", "shop")
+    owner = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "set"}
+    made["metadata"]["ownerReferences"] = [{**owner, "uid": "s", "controller": True}]
+    async with live_shop(folder, policy("s", share), made) as server:
+        unknown = await asked(placet, "explain", "set-0")
+        path = "/apis/apps.kruise.io/v1alpha1"
+        scale = f"{path}/namespaces/shop/clonesets/set/scale"
+        server.single.folders |= {"/apis/apps.kruise.io", scale.removesuffix("/scale")}
+        kinds = [{"name": "clonesets", "kind": "CloneSet"}, {"name": "clonesets/scale", "kind": ""}]
+        wants = {"metadata": {"uid": "s"}, "spec": {"replicas": 4}}
+        server.single.objects |= {path: {"resources": kinds}, scale: wants}
+        known = await asked(placet, "explain", "set-0")
+    assert "how many pods `CloneSet/set` wants is not known" in unknown.out
+    assert "is not known" not in known.out
 
 
 async def test_eval(placet: Placet, folder: Path) -> None:

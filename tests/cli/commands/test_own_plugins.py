@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Placet
-from tests.support.builders import Object, kubectl_list, node, pod, raw
+from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 
 POLICY = 'policy x in namespace "shop" { score "any" weight 1 { value 1 } }'
 FILES = ("--cluster", "cluster.json", "--policies", "x.policy")
 PORT = {"containerPort": 80, "hostPort": 80}
+ROLLOUT = {"kind": "Rollout", "name": "web", "uid": "r", "controller": True}
+SHARE = 'share "s" { of replicas on nodes where node.name == "e-port" at most 50% strict }'
+HALF = f'policy s in namespace "shop" {{ {SHARE} }}'
 
 
 @pytest.fixture(autouse=True)
@@ -123,8 +126,8 @@ def test_many_nodes_have_a_row_for_each_reason(placet: Placet, folder: Path) -> 
     assert "   30  node(s) had untolerated taint {team: ads}" in text
 
 
-def test_a_resource_that_stands_for_cards_alone_is_no_reason(placet: Placet, folder: Path) -> None:
-    """An extender manages it: kube-scheduler does not look for it on nodes."""
+def test_devices_that_no_node_has_are_no_reason(placet: Placet, folder: Path) -> None:
+    """An extender manages them, or a DeviceClass stands for them."""
     made = pod("web-1", "shop")
     amounts = {"example.com/milli": "500"}
     made["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
@@ -139,7 +142,90 @@ def test_a_resource_that_stands_for_cards_alone_is_no_reason(placet: Placet, fol
 }""")
     files = ("--cluster", "cluster.json", "--policies")
     with_cards = placet("explain", "shop/web-1", *files, "cards.policy", "-o", "json").out
-    without = placet("explain", "shop/web-1", *files, "x.policy", "-o", "json").out
+    without = placet("explain", "shop/web-1", *files, "x.policy").out
     assert json.loads(with_cards)["unfit"] == []
-    (found,) = json.loads(without)["unfit"]
-    assert found["text"] == "Insufficient example.com/milli"
+    assert "it has" not in json.loads(with_cards)["caveat"]
+    assert "Insufficient" not in without
+    assert "it has devices `example.com/milli`, which nobody here looks at" in without
+
+
+def test_devices_of_a_class_are_known_by_pods_that_have_them(placet: Placet, folder: Path) -> None:
+    amounts = {"example.com/gpu": "1"}
+    made, there = pod("web-1", "shop"), pod("old-1", "shop", on="b")
+    for each in (made, there):
+        each["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    plugin = node("a")
+    plugin["status"]["allocatable"]["example.com/gpu"] = "0"
+    write(folder, [plugin, node("b")], made)
+    assert "Insufficient example.com/gpu" in placet("explain", "shop/web-1", *FILES).out
+    write(folder, [plugin, node("b")], made, there)
+    assert "Insufficient" not in placet("explain", "shop/web-1", *FILES).out
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
+def test_a_manifest_that_names_its_node_is_passed_by(
+    placet: Placet, folder: Path, kind: str
+) -> None:
+    """kube-scheduler looks only at pods without a node; the kubelet takes this one."""
+    made = pod("web", "shop", spec={"nodeName": "e-port"})
+    if kind == "Deployment":
+        made = controller(kind, "web", "shop") | {"spec": {"template": made, "selector": {}}}
+    write(folder, NODES)
+    (folder / "pod.json").write_bytes(raw(made))
+    done = placet("explain", "--pod-file", "pod.json", *FILES)
+    said = "note: its `nodeName` is `e-port`: kube-scheduler passes it by\n"
+    assert said in done.out, done.out
+
+
+def test_what_nobody_here_looks_at_is_named(placet: Placet, folder: Path) -> None:
+    """By the list of `simulate`: a node may pass here that kube-scheduler refuses."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    write(folder, NODES, pod("plain", "shop", cpu="1"))
+    spec = {"affinity": {"podAntiAffinity": {required: [term]}}, "volumes": [volume]}
+    (folder / "pod.json").write_bytes(raw(pod("web", "shop", cpu="1", spec=spec)))
+    done = placet("explain", "--pod-file", "pod.json", *FILES)
+    said = "note: it has pod anti-affinity and volume claims, which nobody here looks at\n"
+    assert said in done.out
+    assert "note:" not in placet("explain", "shop/plain", *FILES).out
+
+
+def test_a_workload_that_nobody_can_read_is_named(placet: Placet, folder: Path) -> None:
+    """Where a share is relative to what it wants."""
+    made = pod("web-1", "shop")
+    made["metadata"]["ownerReferences"] = [{**ROLLOUT, "apiVersion": "argoproj.io/v1alpha1"}]
+    write(folder, NODES, made)
+    (folder / "s.policy").write_text(HALF)
+    said = "note: how many pods `Rollout/web` wants is not known, so those that are there count\n"
+    assert said in placet("explain", "shop/web-1", *FILES[:3], "s.policy").out
+    assert said not in placet("explain", "shop/web-1", *FILES).out
+    checked = placet("check", "--cluster", FILES[1], "s.policy").out
+    assert f"selects 3 of 3 pods; {said.removeprefix('note: ')}" in checked
+    # An object with replicas in the snapshot says it, of whatever kind it is.
+    meta = {"name": "web", "namespace": "shop", "uid": ROLLOUT["uid"]}
+    argo = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": meta}
+    write(folder, NODES, made, {**argo, "spec": {"replicas": 4, "strategy": {"canary": {}}}})
+    assert said not in placet("explain", "shop/web-1", *FILES[:3], "s.policy").out
+
+
+def test_what_a_deployment_wants_is_known(placet: Placet, folder: Path) -> None:
+    web = controller("Deployment", "web", "shop", replicas=4)
+    template = controller("ReplicaSet", "web-1", "shop", replicas=4, owner=web)
+    write(folder, NODES, web, template, pod("web-1-a", "shop", owner=template))
+    (folder / "s.policy").write_text(HALF)
+    found = placet("explain", "shop/web-1-a", *FILES[:3], "s.policy").out
+    assert "wants is not known" not in found, found
+
+
+def test_the_cause_names_gates_without_a_node(placet: Placet, folder: Path) -> None:
+    gang = 'gang "all" { of pods by peer.labels["job"] at least 2 }'
+    (folder / "g.policy").write_text(f'policy g in namespace "shop" {{ {gang} }}')
+    gated = pod(
+        "b", "shop", labels={"job": "x"}, spec={"schedulingGates": [{"name": "a.b/topology"}]}
+    )
+    listed = kubectl_list([pod("a", "shop", labels={"job": "x"}), gated])
+    (folder / "cluster.json").write_bytes(raw(listed))
+    done = placet("explain", "shop/a", *FILES[:3], "g.policy")
+    assert "cause: its gang waits: 1 of 2 members exist: 1 more gated by `a.b/topology`" in done.out
+    assert "note: the snapshot lacks nodes" in done.err

@@ -69,9 +69,7 @@ def test_check_names_a_policy_whose_pods_can_change(placet: Placet, folder: Path
 
 
 def test_a_clause_that_is_told_in_part(placet: Placet, folder: Path) -> None:
-    text = (
-        'limit "l" { pods where "a" in peer.labels per domain node.zone at most 0 strict mutual }'
-    )
+    text = 'limit "l" { pods where "a" in peer.labels per zone at most 0 strict mutual }'
     (folder / "p.policy").write_text(f"cluster policy p {{ {text} }}")
     done = placet("check", "--portable", "p.policy")
     assert "  l: told in part; Placet rejects more nodes\n" in done.out

@@ -70,8 +70,8 @@ def test_every_field_can_be_said(placet: Placet, tls: Path) -> None:
     written = entry(
         placet,
         *("--url", "https://10.96.0.50/api/scheduler", "--verbs", "bind, filter,prioritize"),
-        *("--weight", "3", "--http-timeout", "1500ms", "--no-node-cache-capable", "--ignorable"),
-        *("--managed-resource", "a.b/c", "--ignored-resource", "a.b/d"),
+        *("--weight", "3", "--http-timeout", "1500ms", "--ignorable"),
+        *("--managed-resource", "a.b/c", "--managed-resource", "a.b/d"),
         *("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key"),
         *("--server-name", "placet"),
     )
@@ -88,8 +88,8 @@ def test_every_field_can_be_said(placet: Placet, tls: Path) -> None:
         "enableHTTPS": True,
         "tlsConfig": {"serverName": "placet", **data},
         "httpTimeout": "1.5s",
-        "nodeCacheCapable": False,
-        "managedResources": [{"name": "a.b/c"}, {"name": "a.b/d", "ignoredByScheduler": True}],
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": "a.b/c"}, {"name": "a.b/d"}],
         "ignorable": True,
     }
 
@@ -126,7 +126,7 @@ def test_a_scheduler_called_placet_does_not_get_placets_lease(placet: Placet) ->
 
 def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
     done = placet(
-        "scheduler-config", "--ignorable", "--scheduler-name", "x", "--ignored-resource", "a.b/c"
+        "scheduler-config", "--ignorable", "--scheduler-name", "x", "--managed-resource", "a.b/c"
     )
     lines = done.out.splitlines()
     assert all(len(line) <= 100 for line in lines)
@@ -148,7 +148,7 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--verbs", "filter,score"), "`score` is not a verb of an extender"),
         (("--verbs", ""), "`` is not a verb of an extender"),
         (("--managed-resource", "cpu"), "`cpu` is not an extended resource"),
-        (("--managed-resource", "a.b/c", "--ignored-resource", "a.b/c"), "is managed twice"),
+        (("--managed-resource", "a.b/c", "--managed-resource", "a.b/c"), "is managed twice"),
         (("--http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "a certificate or key is not in PEM"),

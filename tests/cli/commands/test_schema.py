@@ -19,19 +19,18 @@ def test_without_a_path_there_are_the_variables(placet: Placet) -> None:
         done.out
         == """\
 variable         type        is                                can be read in
-pod              Pod         the pod that kube-scheduler asks  everywhere but in a domain
-                             about
+pod              Pod         the pod that kube-scheduler asks  all parts but places, sums and
+                             about                             `of pods by`
 node             Node        a candidate node                  filters, scores, binds, shares,
-                                                               domains, bounds
+                                                               places, bounds
 peer             Peer        another pod that a clause may     `pods where`, `of pods by`
                              count
 victim           Peer        a pod that may be evicted         `protect`
 victims          list(Peer)  the pods that may be evicted      `allow`, `keep`
                              together
-domain           dyn         the value of the domain           bounds per domain, skews
-namespaceObject  Namespace   the pod's namespace               everywhere but in a domain
-now              timestamp   the time of the request           everywhere but in domains and
-                                                               bounds
+namespaceObject  Namespace   the pod's namespace               the same parts as `pod`
+now              timestamp   the time of the request           these parts, but for gangs, cards
+                                                               and `wait until`
 
 `placet schema node` shows the fields of a variable
 """

@@ -101,7 +101,7 @@ ml/gangs        3              4000
 some gangs
 gang  policy      held  state
 ml/a  ml/gangs  5 of 8
-ml/b  ml/gangs          waiting: 6 of 8 members exist
+ml/b  ml/gangs          6 of 8 members exist
 
 repairs
 policy    moving      why

@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.context import ConfigurationContext
+from cli.doctor.context import ConfigurationContext, SchedulerRequirements, read_requirements
 from cli.doctor.findings import examine
-from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.doctor.schema import placets
 from grammar.messages.diagnostics import Diagnostic
 from tests.cli.conftest import Placet

@@ -22,6 +22,20 @@ def read(*texts: str, files: dict[str, str] | None = None) -> list[SchedulerConf
     return configurations([("s.yaml", text) for text in texts], (files or {}).get)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{TEXT}...\n  x: [",
+        TEXT.replace(" []", "\n%YAML 1.1\n- {}"),
+        '\t\n{\n\t"kind": "KubeSchedulerConfiguration", "apiVersion": "x", "extenders": null}',
+    ],
+)
+def test_what_kube_scheduler_does_not_read_may_be_wrong(text: str) -> None:
+    (found,) = read(text)
+    assert found.fields.api_version == "x"
+    assert found.extenders == ()
+
+
 def test_literal_text_of_a_config_map_has_the_lines_of_the_file() -> None:
     head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a.yaml: |\n"
     (found,) = read(head + "".join(f"    {line}\n" for line in TEXT.splitlines()))

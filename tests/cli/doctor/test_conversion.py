@@ -1,4 +1,4 @@
-"""Conversion of older configurations: what each predicate, priority, plugin and field becomes."""
+"""Conversion of older configurations: what each plugin and field becomes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.configuration_text import PRIORITIES, Conversion, configurations, convert
+from cli.doctor.configuration_text import Conversion, configurations, convert
 from cli.doctor.generator import OUR_URL
-from tests.support.books import section
 from tests.support.scheduler_configs import OTHER, OURS, configuration
 
 Json = dict[str, Any]
@@ -20,49 +19,11 @@ def converted(value: Json, *, url: str | None = None, binds: bool = False) -> Co
     return convert(found, [{"urlPrefix": OUR_URL}], url=url, binds=binds)
 
 
-def profile(value: Json) -> Json:
-    (found,) = converted(value).document["profiles"]
-    assert isinstance(found, dict)
-    return found
-
-
-def predicate(name: str, **argument: Any) -> Json:
-    given = {"name": name, "argument": argument} if argument else {"name": name}
-    return {"predicates": [given], "extenders": [OURS]}
-
-
-def priority(name: str, weight: int = 1, **argument: Any) -> Json:
-    return {
-        "priorities": [{"name": name, "weight": weight, "argument": argument}],
-        "extenders": [OURS],
-    }
-
-
-def test_a_predicate_is_on_in_every_profile() -> None:
-    made = converted(predicate("GeneralPredicates"))
-    note = "the predicates are plugins that are on, also those that the Policy left out"
-    assert note in made.notes
-    assert "profiles" not in made.document
-
-
-@pytest.mark.parametrize("name", PRIORITIES)
-def test_a_priority_keeps_its_weight(name: str) -> None:
-    found = profile(priority(name, 7))["plugins"]["score"]
-    plugin = PRIORITIES[name].partition(" ")[0]
-    assert found == {"enabled": [{"name": plugin, "weight": 7}], "disabled": [{"name": "*"}]}
-
-
 @pytest.mark.parametrize(
     ("old", "said"),
     [
-        (priority("NodePreferAvoidPodsPriority"), "the priority `NodePreferAvoidPodsPriority`"),
-        (priority("mine", labelPreference={"label": "a"}), "the priority `mine`"),
-        (
-            priority("ImageLocalityPriority", serviceAntiAffinity={"label": "a"}),
-            "the priority `ImageLocalityPriority`",
-        ),
-        (predicate("mine", serviceAffinity={"labels": ["a"]}), "the predicate `mine`"),
-        (predicate("HostName", labelsPresence={"labels": ["a"]}), "the predicate `HostName`"),
+        ({"predicates": [{"name": "HostName"}]}, "`predicates`"),
+        ({"priorities": [{"name": "EqualPriority", "weight": 1}]}, "`priorities`"),
         ({"predicates": [], "alwaysCheckAllPredicates": True}, "`alwaysCheckAllPredicates`"),
         ({"predicates": [], "hardPodAffinitySymmetricWeight": 5}, "`hardPodAffinitySymmetricW"),
         ({"predicates": [], "wieght": 5}, "`wieght` is not converted: there is no such field"),
@@ -75,21 +36,6 @@ def test_a_priority_keeps_its_weight(name: str) -> None:
 def test_what_is_not_converted_is_said(old: Json, said: str) -> None:
     (note,) = [note for note in converted(old).notes if note.startswith(said)]
     assert "is not converted" in note
-
-
-@pytest.mark.parametrize("heavier", ["MostRequestedPriority", "LeastRequestedPriority"])
-def test_the_heavier_of_two_strategies_stays(heavier: str) -> None:
-    weights = {"MostRequestedPriority": 2, "LeastRequestedPriority": 2} | {heavier: 5}
-    old = {"priorities": [{"name": name, "weight": w} for name, w in weights.items()]}
-    found = profile(old)
-    assert found["plugins"]["score"]["enabled"] == [{"name": "NodeResourcesFit", "weight": 5}]
-    resources = [{"name": name, "weight": 1} for name in ("cpu", "memory")]
-    strategy = {"type": "MostAllocated", "resources": resources}
-    most = [{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}]
-    assert found.get("pluginConfig") == (most if heavier.startswith("Most") else None)
-    (lighter,) = weights.keys() - {heavier}
-    why = f"the priority `{lighter}` is not converted: `NodeResourcesFit` is a heavier one"
-    assert why in converted(old).notes
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1beta3"])
@@ -200,9 +146,3 @@ def test_a_sound_configuration_stays_as_it_is() -> None:
     }
     assert converted(sound).document == sound
     assert converted(sound).notes == ()
-
-
-def test_every_row_of_the_tables_is_documented() -> None:
-    page = section("operations", "From older configurations")
-    plugins = " ".join(PRIORITIES.values()).split()
-    assert [name for name in (*PRIORITIES, *plugins) if name not in page] == []

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import Found
@@ -62,11 +64,30 @@ async def test_another_version_is_named() -> None:
 async def test_a_wrong_path_and_a_wrong_port_are_named() -> None:
     async with serving(Parts()) as served:
         found = await ask("http://{}:{}/other".format(*served.address))
-    assert {path for _, path, _ in found} == {"filterVerb", "prioritizeVerb", "preemptVerb"}
+        assert {path for _, path, _ in found} == {"filterVerb", "prioritizeVerb", "preemptVerb"}
+        said = (
+            "`filter` is answered with 404: Placet answers at `/api/scheduler/filter` of this port"
+        )
+        assert found[0][2] == said
+        (plain,) = await ask("https://{}:{}/api/scheduler".format(*served.address))
+        assert plain[2].endswith("answers without TLS")
     with running(ViewParts(Journal())) as views:
         found = await ask(f"{views.urls[0]}/api/scheduler")
-    assert all("this may be the port of Placet's view" in message for *_, message in found)
+    assert all("this is the port of Placet's view" in message for *_, message in found)
     assert len(found) == 3
+
+
+async def test_another_server_is_not_taken_for_a_port_of_placet() -> None:
+    async def ready(_: web.Request) -> web.Response:
+        return web.json_response({"gitVersion": "v1.36.0"})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", ready)
+    async with TestServer(app) as other:
+        found = await ask(f"http://127.0.0.1:{other.port}/api/scheduler")
+    assert {message for *_, message in found} == {
+        f"`{verb}` is answered with 405" for verb in ("filter", "prioritize", "preempt")
+    }
 
 
 async def test_nobody_there_and_a_silent_server_are_named() -> None:

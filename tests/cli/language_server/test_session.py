@@ -1,6 +1,8 @@
 """Sessions with `placet lsp`, as pytest-lsp and its client have them."""
 
 import asyncio
+import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -202,3 +204,21 @@ async def test_a_text_in_no_file_is_checked(editor: Editor) -> None:
     item = types.TextDocumentItem("untitled:Untitled-1", "placet", 1, "policy p {")
     editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
     assert await editor.told_of("untitled:Untitled-1")
+
+
+async def test_the_server_ends_as_it_is_asked_to() -> None:
+    """With 0, and without a word."""
+    requests: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": {"processId": None, "capabilities": {}}},
+        {"id": 2, "method": "shutdown"},
+        {"method": "exit"},
+    ]
+    bodies = [json.dumps({"jsonrpc": "2.0", **each}) for each in requests]
+    given = "".join(f"Content-Length: {len(body)}\r\n\r\n{body}" for body in bodies)
+    command = [sys.executable, "-m", "cli", "lsp"]
+    pipe = subprocess.PIPE
+    server = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    _, said = await asyncio.wait_for(server.communicate(given.encode()), 60)
+    assert (server.returncode, said) == (0, b"")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands.repl import asked
 from cli.repl.conversation import ReplSession, answer
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
@@ -37,7 +36,7 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ReplSession:
     """Four nodes and four pods; no policies, no pod and no node chosen."""
     monkeypatch.setenv("COLUMNS", "96")
     shop.write(folder)
-    made = ReplSession(asked, (), shop.snapshot("cluster.json"))
+    made = ReplSession((), shop.snapshot("cluster.json"))
     made.reload()
     return made
 

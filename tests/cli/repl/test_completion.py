@@ -95,7 +95,10 @@ def test_keys_and_values_are_those_of_the_cluster(
     [
         ('filter "f" { ', ["detail", "message", "missing", "require"]),
         ('limit "l" { at ', ["least", "most"]),
-        ('limit "l" { per ', ["cluster", "domain", "group", "node"]),
+        (
+            'limit "l" { per ',
+            ["node", "cluster", "zone", "region", "host", "false", "null", "true"],
+        ),
         ("for ", ["pods"]),
         ("for pods ", ["where"]),
         ("mode ", ["enforce", "audit"]),

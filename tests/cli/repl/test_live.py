@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cli.command import CommandError
-from cli.commands import repl
 from cli.repl.conversation import ReplSession, answer
 from cli.sources import source_of
 from tests.support.builders import Object, controller, node, pod
@@ -27,7 +26,7 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
 async def opened(server: FakeApiServer, folder: Path) -> ReplSession:
     file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
     args = argparse.Namespace(kubeconfig=file, context=None, cluster=None, policies=[])
-    session = ReplSession(repl.asked, (), partial(source_of, args))
+    session = ReplSession((), partial(source_of, args))
     await asyncio.to_thread(session.reload)
     return session
 

@@ -15,13 +15,16 @@ from engine.cache.informers import (
     NAMESPACES,
     NODES,
     PODS,
+    POLICIES,
+    QUOTAS,
     Informers,
     Needs,
 )
 from engine.cache.list_watch import bodies
 from engine.cache.reflector import Timing
 from engine.objects.peer import Peer
-from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES, GroupName, PodGroup
+from engine.objects.pod_group import COSCHEDULING, GROUP_VERSIONS, KUBERNETES, GroupName, PodGroup
+from engine.objects.resources import PodRequests
 from tests.support import builders
 from tests.support.engines import CODEC
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
@@ -135,6 +138,30 @@ async def test_disruption_budgets_are_known_while_they_may_be_watched(tmp_path: 
 
 
 @pytest.mark.fake_clock
+async def test_quotas_are_known_as_far_as_they_may_be_watched(tmp_path: Path) -> None:
+    """Nothing waits for them."""
+    status = {"hard": {"pods": "4"}, "used": {"pods": "4"}}
+    async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
+        server.open(NODES.path)
+        server.open(PODS.path)
+        server.forbidden.add(QUOTAS.path)
+        server.put(QUOTAS.path, "ml/team", status=status)
+        informers = Informers(client, CODEC, Timing(), begun)
+        informers.start(Needs(quotas=True))
+        await informers.synced()
+        known = informers.cache.quotas
+        assert known == {}
+        server.forbidden.clear()
+        await until(lambda: [*known] == ["ml/team"])
+        assert known["ml/team"].lacks(PodRequests(), {}) == "4 of 4 pods"
+        server.put(QUOTAS.path, "ml/team", status=status | {"used": {"pods": "3"}})
+        await until(lambda: known["ml/team"].lacks(PodRequests(), {}) == "")
+        server.delete(QUOTAS.path, "ml/team")
+        await until(lambda: known == {})
+        await informers.stop()
+
+
+@pytest.mark.fake_clock
 async def test_disruption_budgets_that_are_not_watched_are_not_known(tmp_path: Path) -> None:
     async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
         server.open(NODES.path)
@@ -143,6 +170,39 @@ async def test_disruption_budgets_that_are_not_watched_are_not_known(tmp_path: P
         informers.start(Needs())
         await informers.synced()
         assert informers.snapshot().budgets is None
+        await informers.stop()
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("where", ["ml", "other"])
+async def test_pod_groups_without_room_come_when_they_are_asked_about(
+    tmp_path: Path, where: str
+) -> None:
+    """What a namespace keeps takes nothing from another one."""
+    path, name = GROUPS[COSCHEDULING].path, "g99" if where == "ml" else "zz"
+    async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
+        server.open(NODES.path)
+        server.open(PODS.path)
+        for each in POLICIES:
+            server.open(each.path)
+        informers = Informers(client, CODEC, Timing(absent=1.0), begun)
+        cache = informers.cache
+        cache.accounts.keep("ml", "table", cache.accounts.room("ml", "table") - 10_000)
+        for number in range(100):
+            server.put(path, f"ml/g{number:02}", spec={"minMember": 4})
+        informers.start(Needs(groups=True))
+        await until(lambda: (cache.lacks_room("ml"), len(cache.groups)) == (True, 10))
+        asked = GroupName(COSCHEDULING, name)
+        if where == "ml":
+            one = path.replace("/podgroups", "/namespaces/ml/podgroups")
+            server.put(one, f"ml/{name}", spec={"minMember": 4})
+            assert cache.group("ml", asked) is None
+            cache.accounts.drop("table")
+            assert not cache.lacks_room("ml")
+        else:
+            server.put(path, f"other/{name}", spec={"minMember": 4})
+        await until(lambda: cache.group(where, asked) == PodGroup(name, 4))
+        assert len(cache.groups) == 11
         await informers.stop()
 
 

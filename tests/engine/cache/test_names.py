@@ -70,6 +70,7 @@ def listed(given: list[str]) -> ListedNames:
     return found
 
 
+@pytest.mark.process
 @SHORT_AND_LONG
 @given(known=st.sets(names, max_size=40), data=st.data())
 def test_finds_what_a_dictionary_finds(

@@ -7,7 +7,6 @@ import json
 from engine.cache.policy_objects import PolicyObjects
 from engine.cache.store import ObjectStore
 from engine.fairness import ByteAccounts
-from policies.admission import refusal
 
 KIND = "placementpolicies"
 MEBIBYTE = 1 << 20
@@ -41,7 +40,11 @@ class Objects:
 
     @property
     def refused(self) -> list[str]:
-        return sorted(name.split("/")[-1] for name, raw in self.kept.bodies.items() if refusal(raw))
+        return sorted(
+            name.split("/")[-1]
+            for name, raw in self.kept.bodies.items()
+            if json.loads(raw).get("refused")
+        )
 
 
 def test_the_newest_is_refused_and_comes_when_there_is_room() -> None:
@@ -49,7 +52,9 @@ def test_the_newest_is_refused_and_comes_when_there_is_room() -> None:
     for number in range(5):
         objects.put(f"p{number}", created=number)
     assert objects.refused == ["p3", "p4"]
-    assert all(len(raw) < 1000 for raw in objects.kept.bodies.values() if refusal(raw))
+    assert all(
+        len(raw) < 1000 for raw in objects.kept.bodies.values() if json.loads(raw).get("refused")
+    )
     assert not objects.kept.due()
     objects.remove("p0")
     assert [each.field_selector for each in objects.kept.due()] == ["metadata.name=p3"]

@@ -8,7 +8,7 @@ from engine.objects.request_pod import decode_namespace
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, controller, namespace, node, pod, raw
-from tests.support.engines import cache_of, node_of, snapshot_of
+from tests.support.engines import cache_of, node_of, peer_of, snapshot_of
 
 
 def shown(amounts: dict[str, Quantity] | None) -> dict[str, str]:
@@ -108,6 +108,19 @@ def test_workload_is_the_root_controller() -> None:
     sizes = {w.name: w.replicas for w in known.workloads.values()}
     assert sizes == {"web": 5, "train": 2, "agent": None}
     assert known.workloads[replica_set["metadata"]["uid"]].name == "web"
+
+
+def test_a_pod_carries_the_same_root_whenever_its_deployment_comes() -> None:
+    deployment = controller("Deployment", "web", replicas=5)
+    template = controller("ReplicaSet", "web-1", owner=deployment)
+    found = []
+    for first in ([deployment, template], [template, deployment]):
+        cache = cache_of([], [])
+        cache.put_pod(peer_of(pod("a", owner=template)))
+        for each in first:
+            cache.put_controller(decode_controller(each["kind"], raw(each)))
+        found.append(cache.snapshot().pending["default/a"].workload)
+    assert found[0] == found[1]
 
 
 def test_workload_of_an_unknown_owner_has_no_size() -> None:

@@ -492,7 +492,8 @@ async def test_a_pod_counts_while_its_outcome_is_unknown(acted: bool) -> None:
     await world.binder.idle()
 
 
-async def test_a_pod_that_is_gone_with_its_outcome_unknown_is_forgotten() -> None:
+@pytest.mark.parametrize("another", ["", "n2"], ids=["gone", "another one has its name"])
+async def test_a_pod_that_is_gone_with_its_outcome_unknown_is_forgotten(another: str) -> None:
     world = World()
     world.create("a")
     world.hear("a")
@@ -501,6 +502,8 @@ async def test_a_pod_that_is_gone_with_its_outcome_unknown_is_forgotten() -> Non
         await world.bind("a", seconds=0.05)
     world.api.faults.clear()
     del world.api.pods["shop/a"]
+    if another:
+        world.api.put(builders.pod("a", "shop", on=another))
     await asyncio.sleep(1.2)
     assert world.on("n1") == set()
     asked = len(world.api.requests)

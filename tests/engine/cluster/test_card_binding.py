@@ -225,6 +225,40 @@ async def test_a_binding_with_an_unknown_outcome_keeps_its_cards() -> None:
     await world.binder.idle()
 
 
+async def test_a_pod_that_another_replica_has_bound_has_the_cards_of_that_binding() -> None:
+    """They are free for nobody else, also before a watch shows the pod."""
+    world = World()
+    world.create("a", 600)
+    world.create("b", 600)
+    world.hear("a")
+    bound = world.api.pods["ml/a"]
+    bound["spec"]["nodeName"] = "n1"
+    bound["metadata"]["annotations"][TAKEN] = '{"gpu":{"cards":[1],"take":{"milli":600}}}'
+    await world.bind("a")
+    await world.bind("b")
+    assert world.taken() == {("n1", 0): 600, ("n1", 1): 600}
+
+
+async def test_a_refused_call_does_not_free_the_cards_of_an_earlier_one() -> None:
+    """The Binding of the first call is there, though its answer was lost."""
+    world = World(cards=1)
+    for name in "ab":
+        world.create(name, 600, group="training")
+        world.hear(name)
+    world.api.faults.append("lost")
+    world.api.faults.extend(["deaf"] * 40)
+    with pytest.raises(ApiUnreachableError, match="not known yet"):
+        await world.bind("a", seconds=0.05)
+    world.api.faults.clear()
+    world.api.faults.extend(["busy"] * 40)
+    with pytest.raises(EngineError, match="slow down"):
+        await world.bind("a", seconds=0.05)
+    world.api.faults.clear()
+    with pytest.raises(WaitingError, match="no card has room"):
+        await world.bind("b")
+    await world.binder.idle()
+
+
 Step = tuple[Literal["bind", "hear", "watch", "delete", "restart"], str, str]
 NAMES = "abcdef"
 _STEPS = st.lists(

@@ -11,11 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from yarl import URL
 
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of, proxy_of
-from engine.errors import ApiError, ApiUnreachableError
+from engine.errors import ApiError, ApiUnreachableError, NotSentError
 from tests.support.fake_api_server import Answer, FakeApiServer
 from tests.support.kubeconfig import kubeconfig
 
@@ -130,6 +131,14 @@ async def test_a_request_has_a_timeout(server: FakeApiServer, connected: Connect
     async with connected() as client:
         with pytest.raises(ApiUnreachableError, match=r"sent nothing for 0\.05 s"):
             await client.request("GET", PODS, params=WATCH, timeout_seconds=0.05)
+
+
+async def test_a_connection_that_is_not_made_is_no_silence(connected: Connect) -> None:
+    """An address that swallows all: the time is that of connecting, and nothing was sent."""
+    async with connected() as client:
+        error = client._unreachable(aiohttp.ConnectionTimeoutError(), 60.0)  # noqa: SLF001
+    assert isinstance(error, NotSentError)
+    assert "took no connection within 10 s" in str(error)
 
 
 async def test_lines_are_complete_however_long(server: FakeApiServer, connected: Connect) -> None:

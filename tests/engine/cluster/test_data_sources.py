@@ -18,9 +18,14 @@ import pytest
 from aiohttp import web
 
 from engine.cluster.client import connect
-from engine.cluster.data_fetching import METRICS, PrometheusClient, SourceError
+from engine.cluster.data_fetching import (
+    METRICS,
+    METRICS_V1,
+    PrometheusClient,
+    SourceError,
+    headers_of,
+)
 from engine.cluster.data_sources import DataKeeper, SourceParts
-from engine.cluster.data_watching import ObjectRows
 from engine.fairness import ByteAccounts
 from engine.program.tables import SourceStatus, Table, TableSpec
 from grammar.values.quantity import Quantity
@@ -265,7 +270,6 @@ async def test_a_hostile_prometheus_has_no_table_and_a_reason(kind: str) -> None
         error = await kept.has_failed(REASONS.get(kind, kind))
         assert SAID[kind] in error
         assert kept.tables == {}
-        assert kept.status.since > 0
 
 
 async def test_the_last_table_stays_until_it_is_stale() -> None:
@@ -374,6 +378,29 @@ async def test_a_token_is_for_https_alone(tmp_path: Path) -> None:
     assert headers[0]["User-Agent"] == "placet/1"
 
 
+async def test_headers_are_sent_and_the_words_of_a_refusal_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    file.write_text("X-Scope-OrgID: shop\n")
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.headers.get("X-Scope-OrgID") == "shop":
+            return answer(("n1", "1"))
+        return web.Response(status=401, text="no org id\n")
+
+    client = PrometheusClient("placet/1", headers=file)
+    async with prometheus(handle) as url, keeping(prometheus=client) as kept:
+        kept.adopt(load(url))
+        await kept.read(n1=(1.0,))
+        file.write_text("")
+        assert await kept.has_failed("denied") == f"`{url}` answers 401: no org id"
+
+
+@pytest.mark.parametrize("line", ["Authorization: Basic eA==", "no header", "A: x\ty", "Host: a"])
+def test_headers_that_are_not_sent(line: str) -> None:
+    with pytest.raises(ValueError, match="line 2 is no header that may be sent"):
+        headers_of(f"X-A: b\n{line}\n".encode())
+
+
 async def test_a_token_that_never_ends_is_not_read() -> None:
     client = PrometheusClient("placet/1", token=Path("/dev/zero"))
     with pytest.raises(SourceError, match="it is not a regular file"):
@@ -402,6 +429,14 @@ async def test_metrics_of_nodes(server: FakeApiServer, tmp_path: Path) -> None:
         server.single.objects[METRICS] = metrics(n1="250m")
         await kept.read(n1=(Quantity.parse("250m"), Quantity.parse("1Gi")))
         assert kept.status.error == ""
+
+
+async def test_metrics_of_the_version_after_it(server: FakeApiServer, tmp_path: Path) -> None:
+    server.single.folders.add(METRICS_V1.rpartition("/")[0])
+    server.single.objects[METRICS_V1] = metrics(n1="250m")
+    async with keeping(server, tmp_path) as kept:
+        kept.adopt(spec_of("from metrics"))
+        await kept.read(n1=(Quantity.parse("250m"), Quantity.parse("1Gi")))
 
 
 async def test_metrics_of_any_size_are_not_received(server: FakeApiServer, tmp_path: Path) -> None:
@@ -541,22 +576,6 @@ async def test_objects(server: FakeApiServer, tmp_path: Path) -> None:
         await kept.read(**{"shop/b": ("pv-2",)})
 
 
-async def test_a_key_of_two_objects_has_no_row(server: FakeApiServer, tmp_path: Path) -> None:
-    claims_of(server)
-    source = CLAIMS.replace('object.metadata.namespace + "/" + ', "")
-    claim(server, "shop/a", "pv-1")
-    claim(server, "shop/b", "pv-2")
-    async with keeping(server, tmp_path) as kept:
-        kept.adopt(spec_of(source, "claims"))
-        await kept.read(a=("pv-1",), b=("pv-2",))
-        claim(server, "evil/a", "pv-9")
-        await kept.read(b=("pv-2",))
-        assert kept.status.cause == "the key `a` is that of two objects: evil/a, shop/a"
-        assert kept.status.left_out == 1
-        server.delete(CLAIM_PATH, "evil/a")
-        await kept.read(a=("pv-1",), b=("pv-2",))
-
-
 async def test_many_changes_of_objects_are_one(server: FakeApiServer, tmp_path: Path) -> None:
     claims_of(server)
     for number in range(2_000):
@@ -569,32 +588,6 @@ async def test_many_changes_of_objects_are_one(server: FakeApiServer, tmp_path: 
             claim(server, f"shop/{number}", "other")
         await kept.until(lambda: kept.table.rows["shop/499"].volume == "other")
         assert kept.takes <= 4
-
-
-async def test_no_step_is_long_that_makes_rows_of_many_objects() -> None:
-    """The processor time between two turns of the loop, and no work for the garbage collector."""
-    spec, changed = spec_of(CLAIMS), asyncio.Event()
-    rows = ObjectRows(spec, time.time_ns, changed)
-    gc.collect()
-    gc.freeze()
-    try:
-        for number in range(50_000):
-            meta = f'"metadata":{{"namespace":"shop","name":"c{number}"}}'
-            raw = f'{{{meta},"spec":{{"volumeName":"v{number}"}}}}'.encode()
-            rows.store.upsert(f"shop/c{number}", "1", raw)
-        longest, work = 0.0, asyncio.ensure_future(rows.apply())
-        before = time.thread_time()
-        while not work.done():
-            await asyncio.sleep(0)
-            longest, before = max(longest, time.thread_time() - before), time.thread_time()
-        made = rows.rows
-        copied = time.thread_time() - before
-    finally:
-        gc.unfreeze()
-    assert len(made) == 50_000
-    assert not any(map(gc.is_tracked, made.values()))
-    assert longest < 0.02
-    assert copied < 0.02
 
 
 # ---- files

@@ -88,6 +88,25 @@ async def test_what_another_component_has_set_stays(when: str) -> None:
     assert not world.binder.held.shown
 
 
+@pytest.mark.parametrize(("manager", "left"), [("placet", None), ("kube-scheduler", "n1")])
+async def test_a_new_leader_removes_what_the_last_one_has_shown(
+    manager: str, left: str | None
+) -> None:
+    """That one was killed: kube-scheduler would keep the room of the pod."""
+    world = ShownWorld()
+    pod = world.api.pods["shop/a"]
+    fields = {"manager": manager, "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}
+    pod["metadata"]["managedFields"], pod["status"]["nominatedNodeName"] = [fields], "n1"
+    world.watch("a")
+    assert await world.show(leads=False) == "n1"
+    assert await world.show() == left
+    if manager == "placet":
+        world.watch("a")
+        task = world.start("a")
+        assert await world.show(2.5) == "n1"
+        await failed(task)
+
+
 async def test_an_old_version_and_a_follower_change_nothing() -> None:
     world = ShownWorld()
     task = world.start("a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ from engine.program.policy_time import MOST_PORTIONS
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.support import builders
+from tests.support.engines import snapshot_of
 
 CODEC = ObjectCodec(load_schema())
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -53,6 +56,9 @@ class Scene:
     portions: int = 1
     looks: int = 0
     given_up: list[tuple[str, str]] = field(default_factory=list)
+    # What is in force, and the text that it gives as the reason.
+    policies: object = "first"
+    text: str = "policy web: zone"
 
     def __post_init__(self) -> None:
         self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
@@ -81,7 +87,7 @@ class Scene:
     async def look(self) -> list[str]:
         """The pods that are nudged."""
         before = len(self.sent)
-        await self.requeuer.notice(self.pending)
+        await self.requeuer.notice(self.pending, self.policies)
         await self.requeuer.requeue(self.pending, NOW)
         return [path.split("/")[6] for method, path in self.sent[before:] if method == "PATCH"]
 
@@ -128,7 +134,7 @@ class Scene:
         if self.raises:
             raise WaitingError("not synced")
         self._portion()
-        return asked.name != "free" and reasons == OURS
+        return asked.name != "free" and self.text in reasons
 
     def would_pass(self, pod: RequestPod) -> bool:
         if self.raises:
@@ -331,6 +337,65 @@ async def test_requeues_of_other_replicas_count() -> None:
     assert len(await scene.times(50.0)) == 1
 
 
+async def test_requeues_of_this_replica_count_once() -> None:
+    """Also if two of them come to the API server in another order, or a watch shows one late."""
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    assert len(await scene.times(4.0)) == 2
+    for number in (2, 1):
+        scene.pending["shop/a"] = replace(scene.pending["shop/a"], requeued=f"Generation{number}")
+        await scene.look()
+    assert len(await scene.times(50.0)) == 2, "four within a minute"
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("answers", [False, True], ids=["woken", "answered"])
+async def test_a_pod_that_is_woken_or_asked_about_in_a_round_is_left_alone(
+    *, answers: bool
+) -> None:
+    """As the other members of a gang are that begins to gather with a look at the first one."""
+    names = [f"p{number}" for number in range(12)]
+    scene = Scene(passing=set(names))
+    for name in names:
+        scene.add(name)
+    woken: list[asyncio.Task[None]] = []
+
+    def would_pass(pod: RequestPod) -> bool:
+        if not woken:
+            snapshot = dataclasses.replace(snapshot_of([]), pending=scene.pending)
+            woken.append(asyncio.create_task(scene.requeuer.wake(names[1:], snapshot, NOW)))
+        return Scene.would_pass(scene, pod)
+
+    async def request(method: str, path: str, **more: Any) -> bytes:
+        if answers and len(scene.sent) < len(names) // 2:
+            scene.offer(names[-1])
+        await asyncio.sleep(0.01)
+        return await Scene.request(scene, method, path, **more)
+
+    scene.would_pass, scene.request = would_pass, request  # type: ignore[method-assign]
+    scene.time += 1.0
+    await scene.look()
+    await woken[0]
+    sent = [path.split("/")[6] for _, path in scene.sent]
+    assert sorted(sent) == sorted(names[:-1] if answers else names)
+    assert scene.looks < 4, "few are looked at"
+
+
+async def test_a_pod_on_its_way_to_a_node_is_not_taken_for_a_refused_one() -> None:
+    """It keeps the condition of its rejection; later, that may be of another replica."""
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    await scene.look()
+    scene.offer("a")
+    assert await scene.times(9.0) == []
+    assert len(await scene.times(4.0)) == 1
+    scene.offer("a")
+    await scene.look()
+    other = replace(UNSCHEDULABLE, message="0/2 nodes are available: 1 policy web: zone, 1 other.")
+    scene.pending["shop/a"] = replace(scene.pending["shop/a"], unscheduled=other)
+    assert len(await scene.times(3.0)) == 1, "it was rejected since"
+
+
 async def test_a_pod_whose_reasons_take_too_long_to_tell_is_looked_at_again() -> None:
     scene = Scene(passing={"a"}, portions=MOST_PORTIONS + 1)
     scene.add("a", refused=False)
@@ -352,6 +417,14 @@ async def test_a_pod_that_another_replica_refuses_later_is_noticed_then() -> Non
     scene.add("a", refused=False, unscheduled=replace(UNSCHEDULABLE, message="1 no room."))
     assert await scene.times(10.0) == []
     scene.add("a", refused=False)
+    assert len(await scene.times(2.0)) == 1
+
+
+async def test_a_pod_that_a_replica_with_newer_policies_refused_is_noticed_after_the_edit() -> None:
+    scene = Scene(passing={"a"}, text="policy web: rack")
+    scene.add("a", refused=False)
+    assert await scene.times(10.0) == [], "no policy here gives the reason yet"
+    scene.policies, scene.text = "second", "policy web: zone"
     assert len(await scene.times(2.0)) == 1
 
 

@@ -18,11 +18,12 @@ from engine.counting.bounds import GroupCounts
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountContext, CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import AskedPod, InFlightPods
+from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter
 from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited
-from engine.program.program import BoundProgram, CountClause
+from engine.program.program import BoundProgram, CountClause, Program
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
@@ -46,6 +47,12 @@ ON_SPOT = 'on nodes where node.labels["cap"] == "spot"'
 SHARE = f'share "s" {{ of {WEB} {ON_SPOT} %s strict }}'
 SPREAD = f'spread "z" {{ {WEB} over node.labels["zone"] skew at most %s strict }}'
 LIMIT = f'limit "l" {{ {WEB} per %s strict }}'
+
+
+def node_groups_of(program: Program, table: NodeTable) -> CallGroups:
+    """The groups of nodes that a program reads, in a call without pods on their way."""
+    known = KnownGroups({spec.digest: spec for spec in program.groups})
+    return CallGroups(known, table, tuple, lambda: None)
 
 
 def clauses_of(text: str) -> Sequence[CountClause]:

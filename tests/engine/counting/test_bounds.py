@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -178,7 +180,7 @@ def test_open_sides_of_a_share(
         pytest.param(1, numbers([1, 0], own=0), [0, 1], id="a pod that is not counted adds none"),
         pytest.param(1, numbers([2, 0], own=0), [1], id="a domain over the skew is closed to all"),
         pytest.param(
-            1, numbers([1, 1], [1, 0]), [], id="pods that may be there take room and raise no least"
+            1, numbers([2, 1, 1], [1, 1, 0]), [2], id="pods on their way raise no others' least"
         ),
         pytest.param(
             1,
@@ -249,7 +251,6 @@ def test_hopeful_counts_each_in_flight_pod_where_it_suits_best() -> None:
     ("least_domains", "counts", "wanted"),
     [
         pytest.param("", numbers([3, 1, 2]), 1, id="the least of all domains"),
-        pytest.param("", numbers([3, 1, 2], [3, 0, 2]), 0, id="of pods that a watch has shown"),
         pytest.param(
             "", numbers([3, 1, 2], domains=[True, False, True]), 2, id="of eligible domains only"
         ),
@@ -271,6 +272,44 @@ def test_global_minimum_of_a_spread(least_domains: str, counts: GroupCounts, wan
     clause = clause_of(SPREAD % f"1 {least_domains}")
     assert clause.kind == "spread"
     assert (fewest(clause, counts) == wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        pytest.param(numbers([3, 1, 2], [3, 0, 2]), [0, 1, 0], id="of pods that a watch has shown"),
+        pytest.param(numbers([3, 2, 1], [0, 2, 1]), [1, 0, 0], id="as many as in the next one"),
+        pytest.param(numbers([1, 3, 3], [0, 3, 3]), [1, 0, 0], id="as many as may be there"),
+        pytest.param(numbers([2], [0]), [2], id="of the only domain, all that may be there"),
+    ],
+)
+def test_the_emptiest_domain_is_compared_with_the_others(
+    counts: GroupCounts, wanted: list[int]
+) -> None:
+    """Not with itself: wherever a pod in flight ends, both sides would have it."""
+    assert fewest(clause_of(SPREAD % "1"), counts).tolist() == wanted
+
+
+@pytest.mark.parametrize("skew", [1, 2])
+@pytest.mark.parametrize("there", [(0, 0, 0), (0, 1, 1), (0, 0, 1), (1, 1, 0), (2, 2, 0)])
+@pytest.mark.parametrize("offers", [[{0}], [{2}, {2}], [{0, 1}], [{0}, {1, 2}], [{0}, {0}, {1}]])
+def test_a_domain_of_a_spread_is_open_if_the_skew_holds_wherever_pods_in_flight_end(
+    skew: int, there: tuple[int, ...], offers: list[set[int]]
+) -> None:
+    """Each ends in a domain that it was offered, or nowhere, and independently of the others."""
+    worlds = []
+    for ends in product(*([None, *offer] for offer in offers)):
+        counts = Counter(each for each in ends if each is not None)
+        worlds.append([number + counts[domain] for domain, number in enumerate(there)])
+
+    def holds(counts: list[int], domain: int) -> bool:
+        placed = [number + (each == domain) for each, number in enumerate(counts)]
+        return placed[domain] - min(placed) <= skew
+
+    wanted = [domain for domain in range(3) if all(holds(world, domain) for world in worlds)]
+    may_be = [number + sum(at in each for each in offers) for at, number in enumerate(there)]
+    found = open_groups(clause_of(SPREAD % skew), numbers(may_be, list(there)))
+    assert np.flatnonzero(found).tolist() == wanted
 
 
 def test_a_spread_within_a_group_compares_the_domains_of_each_group_alone() -> None:
@@ -320,9 +359,9 @@ def test_whether_a_bound_can_close_every_group(clause: str, wanted: bool) -> Non
         ),
         pytest.param(
             SPREAD % "1",
-            numbers([2, 1, 2], [0, 1, 2]),
-            [0, 50, 0],
-            id="pods that may be there count in a domain, and not in the minimum",
+            numbers([3, 2, 10], [0, 2, 10]),
+            [87.5, 100, 0],
+            id="pods that are probably there count as those that are",
         ),
         pytest.param(SPREAD % "1", numbers([5], domains=[False]), [0], id="no domain to compare"),
         pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), [100, 0], id="an open side"),

@@ -67,13 +67,12 @@ class Day:
         pytest.param(f"limit 'l' {{ {WEB} per node at most {BY_DAY} strict }}", "c", "abc"),
         pytest.param(f"limit 'l' {{ {WEB} per cluster at most {BY_DAY} strict }}", "", "abc"),
         pytest.param(
-            f"limit 'l' {{ {WEB} per domain node.zone"
-            f" at most domain == 'x' ? ({BY_DAY}) : 9 strict }}",
+            f"limit 'l' {{ {WEB} per zone at most zone.value == 'x' ? ({BY_DAY}) : 9 strict }}",
             "bc",
             "abc",
         ),
         pytest.param(
-            f"group zone by node.zone limit 'l' {{ {WEB} per group zone"
+            f"group zone by node.zone limit 'l' {{ {WEB} per zone"
             f" at most zone.nodes * ({BY_DAY}) strict }}",
             "c",
             "abc",
@@ -84,9 +83,9 @@ class Day:
             "c",
             "abc",
         ),
-        pytest.param(f"limit 'l' {{ {WEB} used nodes at most {BY_DAY} strict }}", "ab", "abc"),
+        pytest.param(f"limit 'l' {{ {WEB} used node at most {BY_DAY} strict }}", "ab", "abc"),
         pytest.param(
-            f"limit 'l' {{ {WEB} used nodes where node.name != 'c' || now.getHours() >= 8"
+            f"limit 'l' {{ {WEB} used node where node.name != 'c' || now.getHours() >= 8"
             " at most 2 strict }",
             "abc",
             "ab",

@@ -18,11 +18,12 @@ from tests.engine.counting.helpers import (
     clauses_of,
     counting_of,
     groups_of,
+    node_groups_of,
     numbers,
     update,
 )
 from tests.support.builders import Object, node, pod
-from tests.support.engines import cache_of, evaluation_of, frame_of, node_of
+from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
 
 NODES = [
     node("a", labels={"slots": "2", "zone": "x", "cap": "spot"}),
@@ -38,6 +39,9 @@ def web(name: str, on: str | None = None) -> Object:
     return pod(name, labels={"app": "web"}, on=on)
 
 
+ZONE = 'group zone by node.labels["zone"] '
+
+
 def asked(**annotations: str) -> Object:
     return pod("asked", labels={"app": "web"}, annotations=annotations)
 
@@ -48,8 +52,11 @@ def headroom(
     """The headroom of the only clause of a text, and what was reported."""
     counting = counting_of(NODES, pods)
     heard = Reports()
-    evaluation = evaluation_of(frame_of(question), report=heard)
-    clauses = CountClauses(clauses_of(text), evaluation)
+    frame = frame_of(question)
+    (program,) = programs_of(f"cluster policy p {{ {text} }}")
+    frame.groups = node_groups_of(program, counting.table)
+    evaluation = evaluation_of(frame, report=heard)
+    clauses = CountClauses(program.counts, evaluation)
     rows = counting.table.find(list(nodes))
     (found,) = clauses.headrooms(counting.counter(question), counting.table, rows, evaluation)
     return found, heard.heard
@@ -65,7 +72,7 @@ def limit(per: str, strength: str = "strict") -> str:
 
 
 def spread(bound: str) -> str:
-    return f'spread "l" {{ {WEB} over node.labels["zone"] {bound} strict }}'
+    return f'{ZONE} spread "l" {{ {WEB} over zone {bound} strict }}'
 
 
 @pytest.mark.parametrize(
@@ -88,26 +95,27 @@ def spread(bound: str) -> str:
             limit(f"node exactly {SLOTS}"), [web("p", on="a")], "", id="exactly: neither of both"
         ),
         pytest.param(
-            limit('domain node.labels["zone"] at most domain == "x" ? 1 : 0'),
+            ZONE + limit('zone at most zone.value == "x" ? 1 : 0'),
             [],
             "ab",
             id="each domain has its own number",
         ),
         pytest.param(
-            limit('domain node.labels["zone"] at most {"x": 2, "y": 1}[domain]'),
+            ZONE + limit('zone at most {"x": 2, "y": 1}[zone.value]'),
             [web("p", on="a"), web("q", on="d")],
             "ab",
             id="a map gives the number of a domain",
         ),
         pytest.param(
             "def most(zone: string): int = size(zone) "
-            + limit('domain node.labels["zone"] at most most(domain)'),
+            + ZONE
+            + limit("zone at most most(zone.value)"),
             [web("p", on="a")],
             "cd",
             id="a def may get the domain",
         ),
         pytest.param(
-            'let most = domain == "x" ? 1 : 0 ' + limit('domain node.labels["zone"] at most most'),
+            'let most = zone.value == "x" ? 1 : 0 ' + ZONE + limit("zone at most most"),
             [],
             "ab",
             id="a let may read the domain",
@@ -122,19 +130,19 @@ def spread(bound: str) -> str:
             limit("cluster at most pod.priority + 1"), [web("p", on="a")], "", id="and may be full"
         ),
         pytest.param(
-            spread('skew at most domain == "x" ? 2 : 1'),
+            spread('skew at most zone.value == "x" ? 2 : 1'),
             [web("p", on="a")],
             "abcd",
             id="a domain may have more skew than another one",
         ),
         pytest.param(
-            spread('skew at most domain == "x" ? 1 : 2'),
+            spread('skew at most zone.value == "x" ? 1 : 2'),
             [web("p", on="a")],
             "cd",
             id="or less",
         ),
         pytest.param(
-            spread('skew at most {"x": 1}[domain]'),
+            spread('skew at most {"x": 1}[zone.value]'),
             [],
             "ab",
             id="a domain without a skew is no domain",
@@ -232,7 +240,7 @@ def test_a_bound_without_a_number_rejects_and_is_reported(number: str, error: st
 
 def test_a_used_node_without_an_amount_rejects_and_is_reported() -> None:
     amount = 'int(node.labels["none"])'
-    text = f'limit "l" {{ {WEB} sum {amount} over used nodes at most 9 strict }}'
+    text = f'limit "l" {{ {WEB} sum {amount} over used node at most 9 strict }}'
     found, heard = headroom(text, nodes="d")
     assert (found.open.tolist(), found.hopeful.tolist()) == ([False], [False])
     assert "l: there is no key `none`" in heard
@@ -244,7 +252,7 @@ def test_a_pod_without_a_number_is_rejected_everywhere() -> None:
     for text in (
         f'share "l" {{ of {WEB} {ON_SPOT} at most {number} strict }}',
         limit(f"cluster at least {number}"),
-        limit(f'domain node.labels["zone"] at most {number}'),
+        limit(f'node.labels["zone"] at most {number}'),
     ):
         found, heard = headroom(text)
         assert not found.open.any()

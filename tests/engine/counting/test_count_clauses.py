@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.counting.bounds import Mask
-from engine.counting.count_clauses import CountClauses
+from engine.counting.count_clauses import CountClauses, most_pods
 from engine.objects.peer import TEMPLATE_HASH, template_of
 from tests.engine.counting.helpers import (
     ASKED,
@@ -74,6 +74,16 @@ def test_spreads_share_their_groups() -> None:
     assert {line[0] for line in heard} == {"e", "f"}
 
 
+def test_spreads_over_other_nodes_have_other_groups() -> None:
+    """They count in the same domains, but one leaves out a cordoned node."""
+    nodes = [*NODES[:2], node("c", labels={"zone": "y"}, unschedulable=True), NODES[3]]
+    every = spread("nodes all best effort weight 5")
+    eligible = every.replace("nodes all", "nodes eligible").replace('"z"', '"y"')
+    counting = counting_of(nodes, [web("p", on="a")])
+    assert terms(counting, every + eligible) == terms(counting, every) + terms(counting, eligible)
+    assert terms(counting, every) != terms(counting, eligible)
+
+
 def reported_terms(
     counting: Counting, text: str
 ) -> tuple[list[tuple[float, list[float]]], list[str]]:
@@ -90,7 +100,7 @@ def reported_terms(
 
 def test_the_first_pod_of_its_kind_may_go_to_any_domain() -> None:
     """One that waits, or is on a node without the domain, is nobody to be near to."""
-    near = f'limit "l" {{ pods where {IS_WEB} per domain node.labels["zone"] at least 1 strict }}'
+    near = f'limit "l" {{ pods where {IS_WEB} per node.labels["zone"] at least 1 strict }}'
     (found,) = counting_of(NODES, [web("p", on="d"), web("q")]).headrooms(near)
     assert names(found.open) == "abc"
     (found,) = counting_of(NODES, [web("p", on="d"), web("q", on="c")]).headrooms(near)
@@ -206,6 +216,26 @@ def test_points_count_in_flight_pods_where_they_likely_end() -> None:
     counting = counting_of(NODES)
     counting.offer(web("p"), "a", "c", best="c")
     assert terms(counting, spread("best effort weight 5")) == [(5, [100, 100, 0, 0])]
+
+
+# ---- what finds a place within several shares
+
+
+@pytest.mark.parametrize(
+    ("room", "cells", "wanted"),
+    [
+        pytest.param((1, 3), (0b01, 0b10), 4, id="a pod on one share takes no room of another"),
+        pytest.param((1, 3), (0b11,), 1, id="a pod on two shares takes room of both"),
+        pytest.param((1, 3), (0b01, 0b11), 1, id="whichever of the cells it goes to"),
+        pytest.param((1, 1), (0b01, 0b10, 0b11), 2, id="cells on fewer shares have more pods"),
+        pytest.param((0, 0), (0b00, 0b11), 5, id="nodes on no share have room for all"),
+        pytest.param((4, 4), (0b01, 0b10), 5, id="no more than there are"),
+    ],
+)
+def test_the_most_pods_that_find_a_place(
+    room: tuple[int, ...], cells: tuple[int, ...], wanted: int
+) -> None:
+    assert most_pods(room, cells, 5) == wanted
 
 
 # ---- the cost of deleting a pod

@@ -69,22 +69,22 @@ NODES = [
             id="a limit per cluster has one group",
         ),
         pytest.param(
-            LIMIT % 'domain node.labels["zone"] at most 1',
+            LIMIT % 'node.labels["zone"] at most 1',
             {"a": 0, "b": 1, "c": 0, "d": OUTSIDE},
-            id="a limit per domain has a group for each value",
+            id="a limit per has a group for each value",
         ),
         pytest.param(
-            LIMIT % 'domain size(node.labels["zone"]) at most 1',
+            LIMIT % 'size(node.labels["zone"]) at most 1',
             {"a": 0, "b": 0, "c": 0, "d": OUTSIDE},
             id="a number is a domain",
         ),
         pytest.param(
-            LIMIT % "domain node.name == 'a' at most 1",
+            LIMIT % "node.name == 'a' at most 1",
             {"a": 0, "b": 1, "c": 1, "d": 1},
             id="a bool is a domain",
         ),
         pytest.param(
-            LIMIT % "domain [dyn(1), dyn('1'), dyn(true), dyn(1)]"
+            LIMIT % "[dyn(1), dyn('1'), dyn(true), dyn(1)]"
             "[{'a': 0, 'b': 1, 'c': 2, 'd': 3}[node.name]] at most 1",
             {"a": 0, "b": 1, "c": 2, "d": 0},
             id="1 and '1' and true are three domains",
@@ -112,13 +112,13 @@ def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
             id="a share puts it off",
         ),
         pytest.param(
-            LIMIT % f"domain {BROKEN} at most 1",
+            LIMIT % f"{BROKEN} at most 1",
             OUTSIDE,
             "l: division by zero",
             id="a limit leaves it outside",
         ),
         pytest.param(
-            LIMIT % "domain dyn(node.name == '' ? 1.0 : 1.5) at most 1",
+            LIMIT % "dyn(node.name == '' ? 1.0 : 1.5) at most 1",
             OUTSIDE,
             "l: a domain is a string, an int or a bool",
             id="a value that is no domain is an error",

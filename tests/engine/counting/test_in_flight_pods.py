@@ -485,7 +485,7 @@ def test_pods_and_rows_are_read_when_they_are_needed() -> None:
     assert found is not None
     assert read == []
     assert found.adds(lambda pod: pod.name == "a")
-    assert read == ["pod"]
+    assert (read, found.name) == (["pod"], "default/a")
     assert found.rows.tolist() == [1]
     flight.pods.settle(UID)
     assert read == ["pod", "rows"]
@@ -516,7 +516,7 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
     flight.pods.offer_all(AskedPod(UID, bad, 5), TABLE, lambda: np.array([1]), 1)
     found = flight.found()
     assert found is not None
-    assert not found.adds(lambda _: True)
+    assert (found.adds(lambda _: True), found.name) == (0, UID)
 
 
 def test_membership_is_asked_once_per_tally() -> None:

@@ -216,7 +216,7 @@ _SPACES = ("x", "y")
 
 def _policy(random: Random) -> str:
     head = random.choice(("cluster policy p", 'policy p in namespace "x"', "policy p"))
-    per = random.choice(("per node", "per domain node.zone", "per cluster"))
+    per = random.choice(("per node", "per zone", "per cluster"))
     pods = random.choice(("pods", "all pods"))
     most = random.choice((0, 0, 1, 2))
     return (
@@ -280,8 +280,8 @@ class _Model:
         return (pods.all or same) and self._true(pods.where, owner, peer)
 
     def domain(self, name: str) -> str:
-        scope = self.limit.per.scope
-        return name if scope == "node" else self.zones[name] if scope == "domain" else ""
+        per = self.limit.per
+        return self.zones[name] if per.domain is not None else name if per.place == "node" else ""
 
     def closed(self, asked: Object, name: str, places: Sequence[tuple[Object, list[str]]]) -> bool:
         """Whether the pod may not go to a node, with the nodes where each other pod may be."""

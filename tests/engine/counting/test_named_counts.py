@@ -123,7 +123,7 @@ def test_ready_pods_of_a_group() -> None:
     cache = zones()
     engine = engine_of(
         """group zone by node.zone
-        count up per group zone = ready pods where peer.labels["app"] == "db"
+        count up per zone = ready pods where peer.labels["app"] == "db"
         filter "near" { require up >= 1 }""",
         cache,
     )
@@ -254,7 +254,7 @@ def test_two_counts_are_taken_at_their_worst_each() -> None:
 def test_a_limit_of_pods_in_a_state() -> None:
     cache = zones()
     rules = """limit "near" {
-        ready pods where peer.labels["app"] == "db" per domain node.zone at least 1 strict
+        ready pods where peer.labels["app"] == "db" per zone at least 1 strict
       }
       limit "not again" { ended pods where peer.phase == "Failed" per node at most 0 strict }"""
     engine = engine_of(rules, cache)
@@ -270,10 +270,10 @@ def test_a_limit_of_pods_in_a_state() -> None:
         ("{0} pods where true per node at most 0", ZONES, ["a-2", "b-1"]),
         ("{0} pods where true per node at most 1", ZONES, ZONES),
         ("{0} pods where true per cluster at most 0", ZONES, []),
-        ("{0} pods where true per domain node.zone at least 1", [], ["a-1", "a-2"]),
-        ("{0} pods where true used nodes at most 1", ZONES, ZONES),
-        ("{0} pods where true empty nodes at least 3", ZONES, ZONES),
-        ("{0} pods where true per group zone at most 0", ZONES, ["b-1"]),
+        ("{0} pods where true per zone at least 1", [], ["a-1", "a-2"]),
+        ("{0} pods where true used node at most 1", ZONES, ZONES),
+        ("{0} pods where true empty node at least 3", ZONES, ZONES),
+        ("{0} pods where true per zone at most 0", ZONES, ["b-1"]),
         ('sum peer.requests["cpu"] of {0} pods where true per node at most 3', ZONES, ZONES),
         (
             'sum peer.requests["cpu"] of {0} pods where true per node at most 1',

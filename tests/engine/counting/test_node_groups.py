@@ -249,7 +249,7 @@ def test_a_bound_follows_the_nodes_of_its_group() -> None:
     text = """cluster policy p {
       group rack by node.labels["rack"]
       limit "half" { sum peer.requests["cpu"] of all pods where true
-        per group rack at most 0.5 * rack.allocatable["cpu"] strict }
+        per rack at most 0.5 * rack.allocatable["cpu"] strict }
     }"""
     cache = racks()
     engine = engine_of(text, cache)
@@ -264,7 +264,7 @@ def test_a_bound_follows_the_nodes_of_its_group() -> None:
 def test_a_bound_without_a_number_rejects_its_group_alone() -> None:
     text = """cluster policy p {
       group rack by node.labels["rack"]
-      limit "few" { all pods where true per group rack at most int(rack.labels["most"]) strict }
+      limit "few" { all pods where true per rack at most int(rack.labels["most"]) strict }
     }"""
     with_most = node("b-1", labels={"rack": "b", "most": "3"})
     cache = cache_of([racked("a-1"), racked("a-2"), with_most])
@@ -318,6 +318,19 @@ def test_groups_of_an_unknown_cluster_are_missing() -> None:
     groups = CallGroups(known, table, tuple, lambda: None)
     assert groups.of("unknown", "a-1") is None
     assert set(groups.ids("unknown", table).tolist()) == {-1}
+
+
+def test_a_call_that_goes_on_has_the_groups_of_its_own_nodes() -> None:
+    """Another call has taken a further node since then."""
+    cache, registry = racks(), registry_of(ROOM)
+    known, (digest,) = KnownGroups(registry.groups), registry.groups
+    table = cache.snapshot().table
+    groups = CallGroups(known, table, tuple, lambda: None)
+    before = groups.ids(digest, table).tolist()
+    cache.put_node(node_of(node("b-2", labels={"rack": "b"})))
+    newer = cache.snapshot().table
+    later = CallGroups(known, newer, tuple, lambda: None).ids(digest, newer).tolist()
+    assert groups.ids(digest, table).tolist() == before == later[:-1]
 
 
 @pytest.mark.parametrize("changes", range(12))

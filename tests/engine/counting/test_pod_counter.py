@@ -194,11 +194,29 @@ def test_pods_by_the_labels_of_their_namespace() -> None:
     assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 1}
     assert counting.count(clause, web("asked", namespace="a1")).own == 1
     assert counting.count(clause, web("asked", namespace="b")).own == 0
+    counting.cache.put_pod(peer_of(web("early", namespace="b", on="n1")))
     counting.cache.put_namespace(decode_namespace(raw(namespace("b", {"team": "a"}))))
     counting.cache.put_pod(peer_of(web("late", namespace="b", on="n1")))
-    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 3}
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 4}
     counting.cache.remove_namespace("b")
     assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 1}
+
+
+def test_pods_by_the_name_of_their_workload() -> None:
+    """Whoever makes a pod writes its owner: two with one uid may have two names."""
+    clause = clause_of(
+        'limit "l" { pods where peer.workload.name == "web" per node at most 9 strict }'
+    )
+    api, its_twin = controller("ReplicaSet", "api"), controller("ReplicaSet", "web")
+    its_twin["metadata"]["uid"] = api["metadata"]["uid"]
+    owners = (api, its_twin, api, None)
+    counting = counting_of(NODES, [web(f"p{n}", owner=o, on="n1") for n, o in enumerate(owners)])
+    assert counting.count(clause, web("asked")).high == {"n1": 1}
+    for owner in (api, its_twin):
+        counting.cache.put_pod(
+            peer_of(web(f"late-{owner['metadata']['name']}", owner=owner, on="n2"))
+        )
+    assert counting.count(clause, web("asked")).high == {"n1": 1, "n2": 1}
 
 
 def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
@@ -303,6 +321,8 @@ ALL_WEB = f"pods where {IS_WEB}"
         pytest.param(ALL_WEB, "at most 40%", 0, (1, 5), id="it is about to be scaled down to none"),
         pytest.param(ALL_WEB, "at most 40%", 7, (5, 5), id="a workload that still grows"),
         pytest.param(ALL_WEB, "at most 40%", None, (5, 5), id="a workload of unknown size"),
+        pytest.param(ALL_WEB, "exactly 40%", 3, (4, 4), id="an exact share has no place for it"),
+        pytest.param("replicas", "exactly 40%", 3, (3, 3), id="nor has an exact one of replicas"),
         pytest.param(ALL_WEB, "at most 4", 3, (5, 5), id="a count is of no other number"),
         pytest.param(
             PLACED, "at most 40%", 2, (3, 4), id="`of placed pods`: of three, and one else"
@@ -386,7 +406,7 @@ def test_anywhere(pods: Sequence[Object], wanted: bool) -> None:
 
     As for InterPodAffinity, which counts the pods on nodes with the topology key.
     """
-    near = f'limit "l" {{ pods where {IS_WEB} per domain node.labels["cap"] at least 1 strict }}'
+    near = f'limit "l" {{ pods where {IS_WEB} per node.labels["cap"] at least 1 strict }}'
     assert counted(near, pods).anywhere is wanted
 
 

@@ -25,7 +25,7 @@ NODES = [
 PODS = 'pods where peer.labels["app"] == "web"'
 CLAUSES = (
     f'limit "l" {{ {PODS} per node at most 9 strict }}',
-    f'limit "l" {{ {PODS} per domain node.zone at most 9 strict }}',
+    f'limit "l" {{ {PODS} per zone at most 9 strict }}',
     f'limit "l" {{ {PODS} per cluster at most 9 strict }}',
     f'spread "l" {{ {PODS} over node.zone skew at most 9 strict }}',
     f'share "l" {{ of {PODS} on nodes where node.labels["cap"] == "spot" at most 9 strict }}',
@@ -69,7 +69,7 @@ def test_each_pod_says_how_it_is_there() -> None:
     counting.offer(web("b"), "n1", "n2")
     counting.cache.put_pod(peer_of(web("c")))
     counting.cache.assume(peer_of(web("c")), "n1", 60.0)
-    text = f'limit "l" {{ {PODS} per domain node.zone at most 9 strict }}'
+    text = f'limit "l" {{ {PODS} per zone at most 9 strict }}'
     counts, (first, *_) = pods_by_group(counting, text)
     assert counts[0] == len(first)
     assert first == [

@@ -39,6 +39,13 @@ def opened(text: str, pods: Sequence[Object], asked: Object, reports: Reports) -
 # ---- what a pod adds
 
 
+def test_each_amount_of_the_same_pods_has_its_own_sum() -> None:
+    counting = counting_of(NODES, [pod("p", cpu="2", memory="3", on="n1")])
+    for resource, sum_ in (("cpu", 2000), ("memory", 3000), ("cpu", 2000)):
+        clause = clause_of((CPU % 'node at most "9"').replace("cpu", resource))
+        assert counting.count(clause, pod("asked", cpu="1", memory="1")).high == {"n1": sum_}
+
+
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
@@ -113,7 +120,7 @@ def test_a_pod_adds_its_amount_where_it_is_or_may_be() -> None:
     ("scope", "wanted"),
     [
         pytest.param("node", {"n1": 1000, "n2": 2000, "n3": 4000}, id="node"),
-        pytest.param("domain node.zone", {"0": 3000, "1": 4000}, id="domain"),
+        pytest.param("node.zone", {"0": 3000, "1": 4000}, id="domain"),
         pytest.param("cluster", {"0": 7000}, id="cluster"),
     ],
 )
@@ -169,14 +176,15 @@ def test_a_pod_without_an_amount_fits_nowhere_and_is_reported(
     assert set(reports.heard) == {said}
 
 
-def test_missing_pass_counts_a_missing_amount_as_nothing() -> None:
+def test_missing_pass_counts_an_amount_without_a_value_as_nothing() -> None:
     reports, full = Reports(), slots("p", "9", on="n1")
     assert opened(SLOTS % "missing pass ", [full], slots("asked", None), reports) == (
         "n1 n2 n3 n4 / n1 n2 n3 n4"
     )
     assert set(reports.heard) == {"l: there is no key `slots`"}
-    # An error is not a missing value.
-    assert opened(SLOTS % "missing pass ", [full], slots("asked", "-1"), Reports()) == " / "
+    assert opened(SLOTS % "missing pass ", [full], slots("asked", "-1"), Reports()) == (
+        "n1 n2 n3 n4 / n1 n2 n3 n4"
+    )
 
 
 @pytest.mark.parametrize("number", [None, "-1"])
@@ -198,7 +206,7 @@ def test_a_pod_that_the_clause_does_not_count_needs_no_amount() -> None:
 # ---- sums beyond 64 bits
 
 
-@pytest.mark.parametrize("scope", ["node", "domain node.zone", "cluster"])
+@pytest.mark.parametrize("scope", ["node", "node.zone", "cluster"])
 def test_a_sum_that_is_too_large_is_full(scope: str) -> None:
     """Also together with in-flight pods, and with a bound beyond it."""
     pods = [pod(f"p{number}", cpu=HUGE, on="n1") for number in range(9)]
@@ -213,8 +221,8 @@ def test_a_sum_that_is_too_large_is_full(scope: str) -> None:
 
 def test_a_full_sum_has_room_again_when_pods_leave() -> None:
     counting = counting_of(NODES, [pod("small", cpu="2", on="n1")])
-    clause = clause_of(CPU % "domain node.zone at most 9")
-    groups = groups_of(CPU % "domain node.zone at most 9")
+    clause = clause_of(CPU % "node.zone at most 9")
+    groups = groups_of(CPU % "node.zone at most 9")
     update(groups, counting.table, ASKED)
 
     def high() -> int:

@@ -56,7 +56,7 @@ class World:
     ("clause", "before", "after"),
     [
         ("per node at most data.t[node.name].most strict", {"n1": 1, "n2": 1}, {"n1": 2, "n2": 0}),
-        ("per domain node.zone at most data.t[domain].most strict", {"a": 1, "b": 1}, {"a": 2}),
+        ("per zone at most data.t[zone.value].most strict", {"a": 1, "b": 1}, {"a": 2}),
         ("per cluster at most data.t[pod.name.split('-')[0]].most strict", {"web": 1}, {"web": 2}),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_group_and_a_table() -> None:
     """The power of a rack, for example: a bound reads the row of its group."""
     world = World(
         'group zone by node.zone limit "l" { pods where peer.labels["app"] == "web" '
-        "per group zone at most data.t[zone.value].most * zone.nodes strict }"
+        "per zone at most data.t[zone.value].most * zone.nodes strict }"
     )
     world.take({"a": {"most": 1}, "b": {"most": 1}})
     assert world.passing() == ["n2"]
@@ -88,7 +88,7 @@ def test_a_group_and_a_table() -> None:
 def test_the_number_of_a_group_is_stale_with_its_row() -> None:
     world = World(
         'group zone by node.zone limit "l" { pods where peer.labels["app"] == "web" '
-        "per group zone at most data.t[zone.value].most * zone.nodes strict }"
+        "per zone at most data.t[zone.value].most * zone.nodes strict }"
     )
     world.take({"a": {"most": 9}, "b": {"most": 9}}, until=world.nanos + 10 * SECOND)
     assert world.passing() != []
@@ -99,7 +99,7 @@ def test_the_number_of_a_group_is_stale_with_its_row() -> None:
 def test_a_domain_reads_a_table() -> None:
     world = World(
         'limit "l" { pods where peer.labels["app"] == "web" '
-        "per domain data.t[node.name].kind at most 1 strict }"
+        "per data.t[node.name].kind at most 1 strict }"
     )
     world.take({"n1": {"kind": "x"}, "n2": {"kind": "y"}})
     assert world.passing() == ["n2"]

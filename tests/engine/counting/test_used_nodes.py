@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from engine.counting.bounds import nodes_in_use
+from engine.counting.bounds import places_in_use
 from engine.decision.verdict import Feasible
 from engine.errors import BriefWaitError
 from tests.engine.counting.helpers import ASKED, Counting, counting_of
@@ -27,11 +27,11 @@ def web(name: str, on: str | None = None) -> Object:
 
 
 def used(bound: str, pool: str = ' where node.labels["pool"] == "a"') -> str:
-    return f'limit "l" {{ {WEB} used nodes{pool} {bound} strict }}'
+    return f'limit "l" {{ {WEB} used node{pool} {bound} strict }}'
 
 
 def empty(bound: str) -> str:
-    return f'limit "l" {{ {WEB} empty nodes where node.labels["pool"] == "a" {bound} strict }}'
+    return f'limit "l" {{ {WEB} empty node where node.labels["pool"] == "a" {bound} strict }}'
 
 
 def offered(counting: Counting, text: str, asked: Object = ASKED) -> tuple[list[str], list[str]]:
@@ -67,6 +67,45 @@ def test_nodes_with_headroom(text: str, on: Sequence[str], opened: Sequence[str]
     assert offered(counting, text) == (opened, opened)
 
 
+IN_ZONES = [
+    node(name, labels={"topology.kubernetes.io/zone": zone} if zone else {})
+    for name, zone in {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c", "none": ""}.items()
+]
+AB, EVERYWHERE = ["a1", "a2", "b1", "b2"], ["a1", "a2", "b1", "b2", "c1"]
+
+
+@pytest.mark.parametrize(
+    "place", ["zone", "node.zone", 'node.labels["topology.kubernetes.io/zone"]']
+)
+@pytest.mark.parametrize(
+    ("bound", "on", "flying", "opened", "hopeful"),
+    [
+        ("used {} at most 2", [], [], EVERYWHERE, EVERYWHERE),
+        ("used {} at most 2", ["a1", "b2"], [], AB, AB),
+        ("used {} at most 1", ["a1", "a2"], [], ["a1", "a2"], ["a1", "a2"]),
+        ("empty {} at least 1", ["a1", "b2"], [], AB, AB),
+        # All nodes that the pod was offered are in one zone, which it takes for certain.
+        ("used {} at most 2", ["a1"], [["b1", "b2"]], AB, EVERYWHERE),
+        ("used {} at most 2", ["a1"], [["b1", "c1"]], ["a1", "a2"], EVERYWHERE),
+        ("used {} at most 2", ["a1"], [["a1", "a2"]], EVERYWHERE, EVERYWHERE),
+    ],
+)
+def test_used_zones(
+    place: str,
+    bound: str,
+    on: Sequence[str],
+    flying: Sequence[Sequence[str]],
+    opened: Sequence[str],
+    hopeful: Sequence[str],
+) -> None:
+    counting = counting_of(IN_ZONES, [web(f"p{i}", n) for i, n in enumerate(on)])
+    for number, nodes in enumerate(flying):
+        counting.offer(web(f"flying-{number}"), *nodes)
+    text = f'limit "l" {{ {WEB} {bound.format(place)} strict missing fail }}'
+    found = offered(counting, text)
+    assert [[n for n in names if n != "none"] for names in found] == [opened, hopeful]
+
+
 @pytest.mark.parametrize(
     ("on", "opened"),
     [
@@ -81,12 +120,12 @@ def test_amounts_of_used_nodes(on: Sequence[str], opened: Sequence[str]) -> None
     counting = counting_of(nodes, [web(f"p{i}", n) for i, n in enumerate(on)])
     for amount, bound in (("int({})", "9"), ("quantity({})", '"9"')):
         adds = amount.format('node.labels["cores"]')
-        text = f'limit "l" {{ {WEB} sum {adds} over used nodes at most {bound} strict }}'
+        text = f'limit "l" {{ {WEB} sum {adds} over used node at most {bound} strict }}'
         assert offered(counting, text) == (opened, opened)
 
 
 def test_a_bound_that_is_a_part_of_the_nodes() -> None:
-    text = f'group all by true limit "l" {{ {WEB} used nodes at most all.nodes / 2 strict }}'
+    text = f'group all by true limit "l" {{ {WEB} used node at most all.nodes / 2 strict }}'
     engine = engine_over(f"cluster policy p {{ for pods where true {text} }}", cache_of(NODES))
     names = [each["metadata"]["name"] for each in NODES]
 
@@ -102,7 +141,7 @@ def test_pods_in_flight_take_the_nodes_that_add_most() -> None:
     nodes = [node(name, labels={"cores": n}) for name, n in (("a", "1"), ("b", "2"), ("c", "4"))]
     counting = counting_of(nodes)
     counting.offer(web("flying"), "a", "b", "c")
-    text = f'limit "l" {{ {WEB} sum int(node.labels["cores"]) over used nodes at most %s strict }}'
+    text = f'limit "l" {{ {WEB} sum int(node.labels["cores"]) over used node at most %s strict }}'
     everywhere = ["a", "b", "c"]
     assert offered(counting, text % 5) == (["a"], everywhere)
     assert offered(counting, text % 6) == (everywhere, everywhere)
@@ -110,7 +149,7 @@ def test_pods_in_flight_take_the_nodes_that_add_most() -> None:
 
 def test_a_rule_that_reads_the_time_with_no_pod_in_flight() -> None:
     there = 'pods where now - peer.created >= duration("0s")'
-    text = f'limit "l" {{ {there} used nodes at most 1 strict }}'
+    text = f'limit "l" {{ {there} used node at most 1 strict }}'
     assert offered(counting_of(NODES, [web("p", "n1")]), text)[0] == ["n1"]
 
 
@@ -155,9 +194,10 @@ def test_never_fewer_nodes_than_pods_can_take(seed: int) -> None:
     ]
     if same:
         offers = offers[:1] * random.randint(1, 3)
-    in_flight = [np.array(sorted(offer), np.int32) for offer in offers]
+    # Several nodes of an offer can be in one place.
+    in_flight = [np.array(sorted(offer * random.randint(1, 2)), np.int32) for offer in offers]
     adds = np.array([random.choice((0, 1, 3)) for _ in range(size)], np.int64)
-    most, fewest = nodes_in_use(placed, certain, in_flight, adds)
+    most, fewest = places_in_use(placed, certain, in_flight, adds)
     taken = {n for n in range(1, size) if placed[n]}
     for place in range(1, size):
         ended = ((taken | {*ends, place}) - {0} for ends in product(*offers))

@@ -102,9 +102,9 @@ NUMBER = 'int(node.labels["n"])'
         ),
         pytest.param(
             f'filter "f" {{ require {NUMBER} < 2 require node.name == "b" }}',
-            "failure ignore",
+            "missing pass",
             "f f f",
-            id="`failure ignore`: the `require`s after an error decide",
+            id="`missing pass`: the `require`s after an error decide",
         ),
         pytest.param(
             f'filter "f" {{ require {NUMBER} < 2 }}', "", "- f f!", id="an error: refused"
@@ -112,20 +112,20 @@ NUMBER = 'int(node.labels["n"])'
         pytest.param(
             f'filter "f" {{ require {NUMBER} < 2 missing pass }}',
             "",
-            "- f f!",
-            id="`missing pass` is not about errors",
+            "- f -",
+            id="`missing pass`: errors pass, too",
         ),
         pytest.param(
             f'filter "f" {{ require {NUMBER} < 2 }}',
-            "failure ignore",
+            "missing pass",
             "- f -",
-            id="`failure ignore`: passes",
+            id="`missing pass` of the policy",
         ),
         pytest.param(
-            'filter "f" { require node.labels["none"] == "x" }',
-            "failure ignore",
+            'filter "f" { require node.labels["none"] == "x" missing fail }',
+            "missing pass",
             "f f f",
-            id="`failure ignore` is not about missing values",
+            id="a clause says otherwise than its policy",
         ),
     ],
 )
@@ -141,10 +141,10 @@ def test_what_refuses_each_node(clauses: str, settings: str, wanted: str) -> Non
         pytest.param('pod.labels["none"] == "x"', "", "- - -", id="about the pod: missing"),
         pytest.param("1 / pod.priority > 0", "", "f! f! f!", id="about the pod: an error"),
         pytest.param(
-            "1 / pod.priority > 0", "failure ignore", "- - -", id="about the pod: an ignored error"
+            "1 / pod.priority > 0", "missing pass", "- - -", id="about the pod: an ignored error"
         ),
         pytest.param(f"{NUMBER} == 2", "", "- f f!", id="about the node: where it is true"),
-        pytest.param(f"{NUMBER} == 2", "failure ignore", "- f -", id="about the node: ignored"),
+        pytest.param(f"{NUMBER} == 2", "missing pass", "- f -", id="about the node: ignored"),
         pytest.param('node.labels["none"] == "x"', "", "- - -", id="about the node: missing"),
     ],
 )

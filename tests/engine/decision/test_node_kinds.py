@@ -66,6 +66,7 @@ def values(memo: ScoreMemo, cache: Cache, evaluation: Evaluation) -> list[str]:
     return list(map(str, memo.values(table, np.arange(len(table.nodes)), evaluation)))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("rule", "evaluations"),
     [

@@ -145,7 +145,7 @@ def test_nodes_that_are_offered(clauses: str, pods: Sequence[Object], wanted: st
 
 def test_a_clause_whose_nodes_need_not_be_held_back_holds_none() -> None:
     """Whichever node chance would hold back for the limit: the domain that is left is enough."""
-    zones = LIMIT.replace('"l"', '"z"').replace("per node", 'per domain node.labels["zone"]')
+    zones = LIMIT.replace('"l"', '"z"').replace("per node", 'per node.labels["zone"]')
     offers = {Scheduler(f"{LIMIT} {zones}", waiting(1)).ask(f"asked-{n}") for n in range(20)}
     assert offers == {"ac", "bd"}
 
@@ -164,8 +164,8 @@ FLOORS = "".join(
     for zone in "xy"
 )
 CROSSING = (
-    f'limit "cap" {{ pods where {IS_WEB} per domain node.labels["cap"]'
-    ' at most (domain == "spot" ? 1 : 9) strict }'
+    f'group cap by node.labels["cap"] limit "cap" {{ pods where {IS_WEB} per cap'
+    ' at most (cap.value == "spot" ? 1 : 9) strict }'
     ' filter "f" { require node.name != "d" }'
     ' score "s" weight 1 { value node.name == "a" }'
 )

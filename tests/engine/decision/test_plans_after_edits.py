@@ -37,7 +37,7 @@ TEXTS = {
     ),
     "a keeps out": (
         'policy r in namespace "a" { limit "m" { all pods where peer.labels["app"] =='
-        ' pod.labels["app"] per domain node.zone at most 0 strict mutual } }'
+        ' pod.labels["app"] per zone at most 0 strict mutual } }'
     ),
     "b": 'policy p in namespace "b" { filter "f" { require int(node.labels["n"]) > 2 } }',
     "b spreads": (

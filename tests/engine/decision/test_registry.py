@@ -161,8 +161,8 @@ def test_a_selection_is_empty_if_nothing_concerns_the_pod(text: str, empty: bool
     ("settings", "condition", "wanted"),
     [
         pytest.param("", "1 / pod.priority > 0", "a", id="an error refuses the pod"),
-        pytest.param("failure fail", "1 / pod.priority > 0", "a", id="`failure fail`"),
-        pytest.param("failure ignore", "1 / pod.priority > 0", "", id="`failure ignore`"),
+        pytest.param("missing fail", "1 / pod.priority > 0", "a", id="`missing fail`"),
+        pytest.param("missing pass", "1 / pod.priority > 0", "", id="`missing pass`"),
         pytest.param("mode audit", "1 / pod.priority > 0", "", id="audit mode refuses nobody"),
         pytest.param("", 'pod.labels["none"] == "x"', "", id="a missing value selects nobody"),
     ],

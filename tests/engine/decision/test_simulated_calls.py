@@ -33,7 +33,7 @@ RULES = {
     "limit": f'{ONE} filter "zone" {{ require node.zone == "a" }}',
     "share": f'share "s" {{ of {WEB} on nodes where node.zone == "a" at most 9 strict }} {FILTER}',
     "spread": f'spread "z" {{ {WEB} over node.zone skew at most 1 strict }} {FILTER}',
-    "group": f"""group zone by node.zone count here per group zone = {WEB}
+    "group": f"""group zone by node.zone count here per zone = {WEB}
         filter "x" {{ require here == 0 && zone.value == "a" }}""",
     "cards": f'cards "gpu" {{ on node 2 of {{"m": 1}} take {{"m": 1}} }} {FILTER}',
     "mutual": f'limit "m" {{ {WEB} per node at most 1 strict mutual }} {FILTER}',
@@ -177,7 +177,7 @@ def test_names_alone_may_be_of_nodes_that_are_about_to_be_known() -> None:
 
 def test_scores_of_templates() -> None:
     rules = f"""score "zone" weight 1 {{ value node.zone == "a" ? 100 : 0 }}
-      limit "few" {{ {WEB} per domain node.zone at most 1 best effort weight 1 }}"""
+      limit "few" {{ {WEB} per zone at most 1 best effort weight 1 }}"""
     engine = engine_of(rules, cluster())
     nodes = [template("t-1", "a"), template("t-2", "c")]
     scores = engine.prioritize(raw(web("waits")), ["t-1", "t-2"], list(map(raw, nodes)), math.inf)

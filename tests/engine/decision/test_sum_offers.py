@@ -53,11 +53,11 @@ def limit(scope: str, bound: str, what: str = SUM) -> str:
 @pytest.mark.parametrize(
     ("clauses", "there", "wanted"),
     [
-        pytest.param(limit("node", "at most 3"), {}, "abcd", id="empty nodes"),
+        pytest.param(limit("node", "at most 3"), {}, "abcd", id="empty node"),
         pytest.param(limit("node", "at most 3"), {"a": "2", "b": "2500m"}, "acd", id="full ones"),
         pytest.param(limit("node", "at most 3"), {"a": "2001m"}, "bcd", id="a thousandth too much"),
         pytest.param(limit("node", "at most 1"), {"a": "1"}, "bcd", id="as much as the pod"),
-        pytest.param(limit("domain node.zone", "at most 3"), {"a": "3"}, "cd", id="a full zone"),
+        pytest.param(limit("node.zone", "at most 3"), {"a": "3"}, "cd", id="a full zone"),
         pytest.param(limit("cluster", "at most 3"), {"a": "1"}, "abcd", id="the cluster"),
         pytest.param(limit("cluster", "at most 3"), {"a": "1", "b": "2"}, "", id="all of it"),
         pytest.param(limit("node", "at least 2"), {"a": "2", "c": "1"}, "a", id="at least"),
@@ -109,7 +109,7 @@ def test_nodes_that_are_nearly_full_stay_in_a_wide_offer() -> None:
 
 def test_an_offer_is_narrow_for_each_clause_that_needs_it() -> None:
     """`other` is near its bound in every zone, the sum on no node."""
-    other = limit("domain node.zone", "at most 1").replace('"l"', '"other"')
+    other = limit("node.zone", "at most 1").replace('"l"', '"other"')
     burst = Burst(limit("node", "at most 9") + other, {"p": "1", "q": "1", "r": "1"})
     assert sorted([burst.ask("p"), burst.ask("q")]) == ["ab", "cd"]
     assert burst.ask("r") == "waits"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.enforced import PolicyNotInForce
@@ -289,3 +290,15 @@ def test_reasons_that_have_commas_stay_whole() -> None:
     assert found.ours == {"needs 1Gi, or more": 2}
     assert found.plugins == {"Too many pods": 1}
     assert not found.others
+
+
+def test_data_that_is_down_comes_first() -> None:
+    against = [RejectingClause("p", "c", "shop/a: zone")]
+    down = [RejectingClause("p", "d", "calm: calm: no rows in `data.load`")]
+    groups = [NodeGroup(against, 2, ["n1", "n2"]), NodeGroup(down, 1, ["n3"])]
+    found = msgspec.structs.replace(REFUSES, groups=groups)
+    cause = cause_of(waiting(), [], found, [])
+    assert cause is not None
+    first, second = cause.text.split("; ")
+    assert first.endswith("calm: calm: no rows in `data.load` (1 node)")
+    assert second == "shop/a: zone (2 nodes)"

@@ -43,13 +43,6 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             id="a number of the node",
         ),
         pytest.param(
-            f'limit "l" {{ {WEB} per domain node.labels["zone"]'
-            " at most size(string(domain)) strict }",
-            "a",
-            "1 in this node's domain, at most 1 with this pod",
-            id="a number of the domain",
-        ),
-        pytest.param(
             f'spread "l" {{ {WEB} over node.labels["zone"] skew at most 2 + pod.priority strict }}',
             "a",
             "1 in this node's domain, 1 in the emptiest one; skew at most 2",
@@ -90,7 +83,7 @@ def test_a_text_has_the_number_of_its_group(text: str, name: str, wanted: str) -
             id="node",
         ),
         pytest.param(
-            "domain node.zone at most 3",
+            "node.zone at most 3",
             2000,
             1000,
             "2 in this node's domain, 1 of this pod; at most 3",

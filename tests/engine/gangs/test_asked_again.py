@@ -80,6 +80,7 @@ def test_edited_policies_are_asked_anew() -> None:
     assert world.ask("a0") == FULL
 
 
+@pytest.mark.process
 def test_what_a_gang_that_waits_costs() -> None:
     """Beside 500 that never fit, a call takes a quarter of the first one at most."""
     world = World({f"n{number}": "8" for number in range(30)}, "within node.name")
@@ -186,6 +187,19 @@ def test_a_place_that_somebody_refuses_is_offered_last(within: str, bad: str, ev
         ["refused"],
         ["refused"] * 3,
     )
+
+
+def test_a_place_that_was_refused_is_offered_again_where_no_other_value_has_room() -> None:
+    """The rest of this one has room, but not for these pods."""
+    nodes, only = {"x1": "1", "x2": "1", "x3": "4", "y1": "1"}, 'require node.name != "x3"'
+    within, clause = 'within node.labels["rack"]', f'filter "f" {{ {only} message "not there" }}'
+    world = World(nodes, within, clause, labels={name: {"rack": name[0]} for name in nodes})
+    world.create("a0", "a1", members=2)
+    assert world.place("a0")
+    (node,) = world.offered("a1")
+    world.now += 2
+    assert world.offered("a1") == [node]
+    assert world.told == [("gathering", "")]
 
 
 def test_who_is_on_its_way_keeps_its_place() -> None:

@@ -1,8 +1,13 @@
-"""Gangs of pods as other controllers make them: their labels, owners and gates, in their order."""
+"""Gangs of pods as other controllers make them: their labels, owners and gates, in their order.
+
+The clauses are those of docs/examples/workloads.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +17,15 @@ from tests.support import builders
 
 JOB = {"batch.kubernetes.io/job-name": "train", "controller-uid": "u"}
 SET, LWS = "jobset.sigs.k8s.io", "leaderworkerset.sigs.k8s.io"
-DRIVER = builders.pod("pi-driver", "shop", labels={"spark-role": "driver"})
+MEMBERS = {"placet.dev/gang-members": "3"}
+APP = {"spark-app-selector": "spark-1"}
+DRIVER = builders.pod("pi-driver", "shop", labels=APP | {"spark-role": "driver"}, on="n1")
+RUN = {f"{SET}/jobset-uid": "s", f"{SET}/restart-attempt": "0"}
+# What runs when the members come, and is no member: of a JobSet, a pod of the run before.
+RUNNING = {
+    "executors-of-spark": DRIVER,
+    "jobsets": builders.pod("set-driver-0-0", "shop", labels=RUN, on="n1"),
+}
 
 
 @dataclass
@@ -35,9 +48,9 @@ def worker(number: int, leader: str = "lws-0") -> Made:
 
 
 def of_set(job: str, index: int, parallelism: int) -> Made:
-    labels = {f"{SET}/jobset-name": "set", f"{SET}/replicatedjob-name": job}
+    labels = RUN | {f"{SET}/replicatedjob-name": job, f"{SET}/restart-attempt": "1"}
     owner = builders.controller("Job", f"set-{job}-0", "shop", replicas=parallelism)
-    return Made(f"set-{job}-0-{index}", labels | {f"{SET}/job-index": "0"}, owner=owner)
+    return Made(f"set-{job}-0-{index}", labels, MEMBERS, owner=owner)
 
 
 def indexed(index: int, *gates: str) -> Made:
@@ -53,49 +66,38 @@ def grouped(index: int) -> Made:
 
 
 def executor(index: int) -> Made:
-    labels = {
-        "spark-role": "executor",
-        "spark-app-selector": "spark-1",
-        "spark-exec-id": str(index),
-    }
-    return Made(f"pi-exec-{index}", labels, owner=DRIVER)
+    labels = APP | {"spark-role": "executor", "spark-exec-id": str(index)}
+    return Made(f"pi-exec-{index}", labels, MEMBERS, owner=DRIVER)
 
 
-OF_LABEL = 'gang "g" {{ of pods by peer.labels["{}"] at least {} }}'
+POLICIES = (Path(__file__).parents[3] / "docs/examples/workloads/workloads.policy").read_text()
+CLAUSES = dict(re.findall(r"(?ms)^policy (\S+) \{.*?(^  gang .*?)^\}", POLICIES))
 CASES = {
-    "Job that Kueue has resumed": ('gang "g" { }', [indexed(n) for n in range(3)]),
+    "Job that Kueue has resumed": ("jobs", [indexed(n) for n in range(3)]),
     "Job that Kueue ungates by topology": (
-        'gang "g" { }',
+        "jobs",
         [indexed(n, "kueue.x-k8s.io/topology") for n in range(3)],
     ),
-    "pod group of Kueue": (
-        OF_LABEL.format(
-            "kueue.x-k8s.io/pod-group-name",
-            'int(pod.annotations["kueue.x-k8s.io/pod-group-total-count"])',
-        ),
-        [grouped(n) for n in range(3)],
-    ),
+    "pod group of Kueue": ("pod-groups-of-kueue", [grouped(n) for n in range(3)]),
     "JobSet": (
-        OF_LABEL.format(f"{SET}/jobset-name", 3),
+        "jobsets",
         [of_set("driver", 0, 1), of_set("workers", 0, 2), of_set("workers", 1, 2)],
     ),
-    "LeaderWorkerSet": (
-        OF_LABEL.format(f"{LWS}/group-key", f'int(pod.annotations["{LWS}/size"])'),
-        [worker(n) for n in range(3)],
-    ),
+    "LeaderWorkerSet": ("leader-worker-sets", [worker(n) for n in range(3)]),
     "executors of Spark, and not their driver": (
-        OF_LABEL.format("spark-app-selector", 3).replace(
-            '"g"', '"g" when pod.labels[?"spark-role"].orValue("") == "executor"'
-        ),
+        "executors-of-spark",
         [executor(n) for n in range(1, 4)],
     ),
 }
 
 
-@pytest.mark.parametrize(("gang", "made"), CASES.values(), ids=CASES)
-def test_the_gang_of_a_controller_runs_to_its_end(gang: str, made: list[Made]) -> None:
+@pytest.mark.parametrize(("clause", "made"), CASES.values(), ids=CASES)
+def test_the_gang_of_a_controller_runs_to_its_end(clause: str, made: list[Made]) -> None:
     """Nobody is bound before the last is there without gates, and nothing is left at the end."""
-    world = World({"n1": "2", "n2": "2"}, gang=gang)
+    world = World({"n1": "2", "n2": "2"}, gang=CLAUSES[clause])
+    if clause in RUNNING:
+        world.pods["other"] = RUNNING[clause]
+        world.watch("other")
     for each in made:
         spec = {"schedulingGates": [{"name": gate} for gate in each.gates]} if each.gates else {}
         world.pods[each.name] = builders.pod(

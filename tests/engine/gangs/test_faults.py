@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engine.errors import BriefWaitError
-from engine.fairness import MOST_HELD_OF_NAMESPACE
+from engine.fairness import MOST_HELD
+from grammar.clauses.gang import MOST_MEMBERS
 from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, in_racks, names
 from tests.support import builders
 from tests.support.engines import node_of
@@ -111,7 +112,7 @@ def test_a_quorum_stays_while_the_gang_gathers() -> None:
 
 def test_a_gang_gathers_only_where_all_of_its_calls_may_be_held() -> None:
     world = World({"n1": "20"})
-    world.engine.held.add("shop", MOST_HELD_OF_NAMESPACE - 5)
+    world.engine.held.add("shop", MOST_MEMBERS - 5)
     world.create(*names("a", 3))
     world.create(*names("b", 3), job="b")
     hold_all(world, ["a0"])
@@ -123,9 +124,13 @@ def test_a_gang_gathers_only_where_all_of_its_calls_may_be_held() -> None:
     hold_all(world, ["b0"])
 
 
+def test_a_namespace_alone_may_hold_the_largest_gang() -> None:
+    assert MOST_MEMBERS == MOST_HELD // 2
+
+
 def test_a_gang_of_which_not_all_may_be_held_never_gathers() -> None:
     world = World({"n1": "20"})
-    world.create("a0", members=MOST_HELD_OF_NAMESPACE + 1)
+    world.create("a0", members=MOST_MEMBERS + 1)
     assert world.ask("a0") == "policy p: together: more than 500 members"
 
 
@@ -159,13 +164,49 @@ TAINT = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedul
 LIKED = {"taints": [{"key": "example.com/old", "effect": "PreferNoSchedule"}]}
 
 
-@pytest.mark.parametrize(("spec", "stays"), [(CORDON, False), (TAINT, False), (LIKED, True)])
-def test_a_node_that_is_closed_while_members_are_held(spec: dict[str, Any], stays: bool) -> None:
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (CORDON, "node(s) were unschedulable"),
+        (TAINT, "node(s) had untolerated taint {node.kubernetes.io/not-ready: }"),
+        (LIKED, ""),
+    ],
+)
+def test_a_node_that_is_closed_while_members_are_held(spec: dict[str, Any], why: str) -> None:
     world = HeldWorld()
     world.cache.put_node(node_of(builders.node("n1", cpu="4") | {"spec": spec}))
     world.gangs.review()
-    text = "policy shop/p: together: given up: node n1 was cordoned or tainted"
-    assert world.ended == ({} if stays else {"a0": text, "a1": text})
+    text = f"policy shop/p: together: given up: a0 cannot go to node n1 now: {why}"
+    assert world.ended == ({"a0": text, "a1": text} if why else {})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"spec": CORDON}, "no node is left for LAST"),
+        (
+            {"metadata": {"name": "n2", "labels": {"rack": "y"}}},
+            "the nodes of its members do not share the value of `within` any more",
+        ),
+    ],
+)
+def test_a_node_of_a_member_that_has_not_come_is_lost(change: dict[str, Any], reason: str) -> None:
+    """kube-scheduler does not ask about it any more, and the others would be held in vain."""
+    racks = {"n1": {"rack": "x"}, "n2": {"rack": "x"}}
+    world = World({"n1": "2", "n2": "1"}, 'within node.labels["rack"]', labels=racks)
+    world.create(*names("a", 3))
+    world.ask("a0")
+    (gang,) = world.gangs.known
+    places = {gang.keys[uid].removeprefix("shop/"): node for uid, node in gang.places.items()}
+    first, second, last = sorted(places, key=lambda name: (places[name], name))
+    hold_all(world, [first, second])
+    world.gangs.review()
+    assert world.ended == {}
+    made = builders.node("n2", cpu="1", labels={"rack": "x"})
+    world.cache.put_node(node_of(made | change))
+    world.gangs.review()
+    text = f"policy shop/p: together: given up: {reason.replace('LAST', last)}"
+    assert world.ended == {first: text, second: text}
 
 
 def test_members_that_do_not_come_are_woken_again() -> None:

@@ -209,6 +209,22 @@ def test_two_gangs_do_not_take_places_from_each_other() -> None:
     assert isinstance(world.ask("b0"), list)
 
 
+@pytest.mark.parametrize("first", ["low0", "low1"])
+def test_a_gang_has_the_highest_priority_of_its_members(first: str) -> None:
+    """Whoever is asked about first."""
+    world = World({"n1": "1"})
+    world.create("low0", job="low", members=2)
+    world.create("low1", job="low", members=2, priority=7)
+    world.create(*names("b", 2), job="b", members=2, priority=5)
+    world.ask(first)
+    world.ask("b0")
+    assert [gang.shown for gang in sorted(world.gangs.known, key=lambda each: each.order)] == [
+        "shop/low",
+        "shop/b",
+    ]
+    assert [gang.priority for gang in world.gangs.known] == [7, 5]
+
+
 def test_the_gang_of_higher_priority_goes_first() -> None:
     world = World({"n1": "1"})
     world.create(*names("low", 2), job="low", members=2)
@@ -221,6 +237,18 @@ def test_the_gang_of_higher_priority_goes_first() -> None:
     assert "members fit" in world.ask("low0")
     assert world.woken() >= {"high1"}
     assert world.ask("high0") == ["n1"]
+
+
+def test_of_two_gangs_of_one_priority_the_older_one_goes_first() -> None:
+    world = World({"n1": "1"})
+    world.create(*names("new", 2), job="new", members=2, created="2026-11-21T10:00:01Z")
+    world.create(*names("old", 2), job="old", members=2, created="2026-11-21T10:00:00Z")
+    assert "1 of 2 members fit" in world.ask("new0")
+    assert "1 of 2 members fit" in world.ask("old0")
+    world.cache.put_node(node_of(builders.node("n1", cpu="2")))
+    world.now += 1
+    assert "members fit" in world.ask("new0")
+    assert world.ask("old0") == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -352,6 +380,27 @@ def test_once_a_member_is_bound_the_others_come_as_they_are() -> None:
         world.bind("a2", "y1")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "was_whole", "text", "broken"),
+    [
+        ("xxy", False, "2 of 3 members share another value", "y"),
+        ("xx", True, "2 of 3 members that are placed together have nodes", "xx"),
+        ("xx", False, "2 of 2 members share another value", ""),
+    ],
+    ids=["torn apart", "some were lost", "it is only beginning"],
+)
+def test_what_breaks_a_gang_on_nodes(nodes: str, was_whole: bool, text: str, broken: str) -> None:
+    world = in_racks("xy", "4")
+    for number, node in enumerate(nodes):
+        world.create(f"a{number}", on=node)
+    call, _ = world.engine.opened(builders.raw(world.pods["a0"]))
+    pods = [pod for name in world.pods if (pod := world.cache.pod(f"shop/{name}")) is not None]
+    gang = world.gangs.group_of(call, pods[0])
+    assert gang is not None
+    found = world.gangs.breach(gang, pods, call, was_whole=was_whole)
+    assert (found.rule.text, "".join(pod.nodeName for pod in found.pods)) == (text, broken)
+
+
 def test_a_pod_without_the_value_is_in_no_gang() -> None:
     world = World({"n1": "1"})
     world.create("alone", job="")
@@ -368,7 +417,7 @@ def test_a_pod_without_the_value_is_in_no_gang() -> None:
         (lambda w: w.engine.take_over(w.cache.snapshot()), "this replica began to decide anew"),
         (lambda w: w.later(61), "2 of 3 members came in time"),
         (lambda w: w.relabel("a1", {"job": "other"}), "member a1 has left it"),
-        (lambda w: w.others_fill("n1"), "other pods have taken the room of a2"),
+        (lambda w: w.others_fill("n1"), "no node is left for a2"),
     ],
 )
 def test_what_gives_up_a_gang(happens: Any, reason: str) -> None:
@@ -450,6 +499,17 @@ def test_a_gang_that_was_given_up_waits_a_while() -> None:
     assert "given up: 2 of 3 members came in time" in world.ask("a0")
     world.now += 2
     assert world.ask("a0") == ["n1"]
+
+
+def test_bind_says_why_the_gang_of_a_member_was_given_up() -> None:
+    """Of a gang that nobody knows any more, as after a restart, there is no reason."""
+    world = HeldWorld()
+    world.later(61)
+    with pytest.raises(RefusedError, match=r"given up: 2 of 3 members came in time$"):
+        world.bind("a0", "n1")
+    world.create("b0", job="b")
+    with pytest.raises(RefusedError, match=r"together: given up$"):
+        world.bind("b0", "n1")
 
 
 def test_a_pod_of_higher_priority_takes_the_place_of_the_lowest_gang() -> None:

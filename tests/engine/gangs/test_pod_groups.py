@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from engine.decision.preemption import Victims
 from engine.gangs.gang import part_of
 from engine.objects.pod_group import (
     COSCHEDULING,
@@ -18,6 +21,7 @@ from engine.objects.pod_group import (
 )
 from tests.engine.gangs.test_gangs import World
 from tests.support import builders
+from tests.support.engines import registry_of
 
 DEFAULT = 'gang "together" { PARTS }'
 OF_KUBERNETES = {"schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -39,8 +43,54 @@ def create(world: World, group: GroupName, *names: str) -> None:
         world.watch(name)
 
 
-def decoded(spec: dict[str, Any]) -> PodGroup:
-    return decode_group(builders.raw({"metadata": {"name": "g"}, "spec": spec}))
+def decoded(spec: dict[str, Any], **metadata: str) -> PodGroup:
+    return decode_group(builders.raw({"metadata": {"name": "g"} | metadata, "spec": spec}))
+
+
+@pytest.mark.parametrize("mode", ["Pod", "PodGroup", {"single": {}}, {"all": {}}, None])
+def test_how_a_group_is_disrupted_and_its_parent(mode: Any) -> None:
+    """By 1.36, where it is a word, and by 1.37."""
+    found = decoded({"disruptionMode": mode, "parentCompositePodGroupName": "above"})
+    assert found.whole is (mode in ("PodGroup", {"all": {}}))
+    assert found.parent == "above"
+
+
+@pytest.mark.parametrize("api", [KUBERNETES, COSCHEDULING])
+@pytest.mark.parametrize("how", ["gone", "being deleted"])
+def test_a_group_that_is_deleted_ends_its_gang(api: str, how: str) -> None:
+    """A finalizer of Kubernetes keeps a group until its pods are gone."""
+    world, group = World({"n1": "4"}, gang=DEFAULT), GroupName(api, "g")
+    world.cache.put_group("shop", group, PodGroup("g", 3))
+    create(world, group, "a0", "a1", "a2")
+    assert world.place("a0")
+    if how == "gone":
+        world.cache.remove_group("shop", group)
+    else:
+        deleted = decoded(OF_KUBERNETES, deletionTimestamp="2026-11-21T12:00:00Z")
+        world.cache.put_group("shop", group, deleted)
+    world.gangs.review()
+    text = "PodGroup g is not known" if how == "gone" else "PodGroup g is being deleted"
+    assert text in world.ended["a0"]
+    world.now += 2
+    assert world.ask("a0") == f"policy p: together: {text}"
+
+
+@pytest.mark.parametrize("mode", ["Pod", "PodGroup"])
+def test_nobody_of_a_group_that_goes_whole_is_evicted_for_a_gang(mode: str) -> None:
+    """kube-scheduler evicts pods, and not groups."""
+    world, low = World({"n1": "2", "n2": "2"}), GroupName(KUBERNETES, "low")
+    world.cache.put_group("shop", low, decoded({"disruptionMode": mode}))
+    for node in ("n1", "n2"):
+        spec = {"schedulingGroup": {"podGroupName": "low"}}
+        world.pods[f"low-{node}"] = builders.pod(f"low-{node}", "shop", cpu="2", on=node, spec=spec)
+        world.watch(f"low-{node}")
+    world.create("a0", "a1", "a2", priority=9)
+    assert "0 of 3 members fit" in world.ask("a0")
+    victims = {
+        node: Victims([world.pods[f"low-{node}"]["metadata"]["uid"]], 0) for node in ("n1", "n2")
+    }
+    kept = world.engine.preempt(builders.raw(world.pods["a0"]), victims, math.inf)
+    assert bool(kept) is (mode == "Pod")
 
 
 @pytest.mark.parametrize("api", [KUBERNETES, COSCHEDULING])
@@ -49,6 +99,11 @@ def test_pods_of_a_group_are_a_gang(api: str) -> None:
     world, group = World({"n1": "4"}, gang=DEFAULT), GroupName(api, "g")
     create(world, group, "a0", "a1")
     assert world.ask("a0") == "policy p: together: PodGroup g is not known"
+    world.cache.accounts.keep("shop", "table", world.cache.accounts.room("shop", "table") - 100)
+    assert not world.cache.put_group("shop", group, PodGroup("g", 3))
+    text = "PodGroup g is not known, or there is no room for it"
+    assert world.ask("a0") == f"policy p: together: {text}"
+    world.cache.accounts.drop("table")
     world.cache.put_group("other", group, PodGroup("g", 2))
     assert world.ask("a0") == "policy p: together: PodGroup g is not known"
     world.cache.put_group("shop", group, PodGroup("g", 3))
@@ -117,6 +172,25 @@ def test_policies_read_the_group() -> None:
 )
 def test_the_number_of_a_group(spec: dict[str, Any], number: int | None) -> None:
     assert decoded(spec) == PodGroup("g", number)
+
+
+def test_the_namespace_with_the_most_gangs_forgets_its_oldest_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So one with many takes none away from others."""
+    monkeypatch.setattr("engine.gangs.gathering._MOST_KNOWN", 10)
+    monkeypatch.setattr("engine.gangs.gathering._FORGOTTEN", 2)
+    world = World({"n1": "4"}, gang=DEFAULT)
+    create(world, GroupName(KUBERNETES, "g"), "a0")
+    world.cache.put_group("shop", GroupName(KUBERNETES, "g"), PodGroup("g", 3))
+    world.ask("a0")
+    known = world.gangs.known
+    (first,) = known
+    for number in range(15):
+        name = replace(first.name, namespace="many", value=number)
+        known.add(replace(first, name=name))
+    assert known.find(first.name) is first
+    assert [gang.name.value for gang in known if gang is not first] == [*range(6, 15)]
 
 
 def test_the_group_of_kubernetes_goes_before_the_label() -> None:
@@ -191,11 +265,33 @@ def test_a_group_is_placed_by_its_topology_in_a_cycle_of_placements(order: str) 
         ("at least 1", {}, "PodGroup g says minCount 2 and not 1"),
         ("within node.name", {}, "PodGroup g says topology rack, which is not `within`"),
         ("", {"priority": 7}, "PodGroup g says priority 7, and the pod 0"),
+        (
+            "",
+            {"parentCompositePodGroupName": "above"},
+            "PodGroup g says parent above, whose other groups are not waited for",
+        ),
     ],
 )
 def test_what_a_group_says_otherwise(parts: str, more: dict[str, Any], text: str) -> None:
+    """In an explanation, in the status of the policy for a while, and as a warning of commands."""
     world = in_one_rack(parts, **more)
+    world.ask("m0")
+    assert [*world.gangs.notes()] == ([f"shop: {text} (shop/p: together)"] if text else [])
+    told = {"shop/p": f"shop: {text}"} if text else {}
+    assert world.gangs.contradictions() == told
     found = world.gang("m0")
     assert found is not None
     assert found.told.podGroup == text
     assert (text in part_of(found.told, "shop/m0", alone=True).texts) == bool(text)
+    world.now += 899
+    assert world.gangs.contradictions() == told
+    world.now += 2
+    assert world.gangs.contradictions() == {}
+
+
+def test_another_policy_is_not_contradicted_by_what_was_said_before() -> None:
+    world = in_one_rack("at least 1")
+    world.ask("m0")
+    assert world.gangs.contradictions()
+    world.engine.adopt(registry_of(world.text.replace("at least 1", "at least 2")))
+    assert world.gangs.contradictions() == {}

@@ -11,6 +11,7 @@ from engine.gangs.gang import part_of
 from engine.gangs.quorum import still_wanted
 from engine.objects.peer import decode_controller
 from engine.objects.pod_group import COSCHEDULING, LABEL, GroupName, PodGroup
+from engine.objects.resources import decode_quota
 from tests.engine.gangs.test_gangs import World
 from tests.support import builders
 
@@ -172,13 +173,18 @@ ROLES = """gang "g" { of pods by peer.labels["job"] PARTS
         ("", "wwwwwc", ""),
         ("at least 4", "xxxxwwxc", ""),
         ("at least 5", "cwwxx", "4 of 5 members fit"),
+        # A chief that is too large, and workers for which nothing is left.
+        ("", "Cwww", '2 of 3 members fit: 0 of 1 with `peer.labels["role"] == "chief"`'),
+        ("at least 4", "cWWx", "2 of 4 members fit: 0 of 2 with `peer.labels"),
     ],
 )
 def test_roles(parts: str, roles: str, said: str) -> None:
     """A member has the first role that is its own, and counts for no other one."""
     world, names = World({"n1": "4"}, parts, gang=ROLES), {"c": "chief", "w": "worker", "x": "x"}
     for number, role in enumerate(roles):
-        world.create(f"a{number}", labels={"role": names[role]})
+        cpu = "9" if role.isupper() else "1"
+        world.create(f"a{number}", labels={"role": names[role.lower()]}, cpu=cpu)
+    roles = roles.lower()
     answer = world.ask(last := f"a{len(roles) - 1}")
     shown = world.gang(last)
     assert shown is not None
@@ -246,6 +252,31 @@ def test_fewer_of_a_role_are_needed_while_members_are_held() -> None:
     assert world.ended == {"a0": "", "a1": ""}
 
 
+@pytest.mark.parametrize("last", ["at a look", "at the release"])
+def test_more_of_a_role_are_needed_while_members_are_held(last: str) -> None:
+    """Also where as many of all are needed as before: they may all be of other roles."""
+    number = 'at least int(pod.labels["n"]) of pods where peer.labels["role"] == "worker"'
+    gang = f'gang "g" {{ of pods by peer.labels["job"] at least 3 {number} }}'
+    world = World({"n1": "8"}, gang=gang)
+    for name, role in (("a0", "worker"), ("a1", "x"), ("a2", "x")):
+        world.create(name, labels={"role": role, "n": "1"})
+    assert world.place("a0")
+    assert world.place("a1")
+    world.relabel("a0", {"job": "a", "role": "worker", "n": "2"})
+    if last == "at a look":
+        world.gangs.review()
+    else:
+        assert not world.place("a2")
+    (gathered,) = world.gangs.known
+    text = '2 members with `peer.labels["role"] == "worker"` are needed now'
+    assert gathered.why_given_up == text
+    assert all(text in world.ended[name] for name in ("a0", "a1"))
+    world.now += 2
+    # Whoever is asked about.
+    for name in ("a2", "a0"):
+        assert '1 of 2 members with `peer.labels["role"] == "worker"` exist' in world.ask(name)
+
+
 def test_a_held_member_with_another_role_ends_its_gang() -> None:
     """The gang would be bound without a chief, else."""
     world = World({"n1": "4"}, gang=ROLES)
@@ -272,9 +303,6 @@ def make(world: World, kind: str, spec: Any, **status: Any) -> builders.Object:
     return made
 
 
-FAILED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few, used: 1"}
-
-
 @pytest.mark.parametrize(
     ("kind", "spec", "status", "why"),
     [
@@ -285,13 +313,16 @@ FAILED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota
             {},
             " makes one pod after another",
         ),
-        ("StatefulSet", {"podManagementPolicy": "Parallel"}, {}, ""),
+        (
+            "StatefulSet",
+            {"podManagementPolicy": "Parallel"},
+            {},
+            ": StatefulSet/db has made 1 of its 3 pods",
+        ),
+        ("Job", {"suspend": False, "parallelism": 3}, {}, ": Job/db has made 1 of its 3 pods"),
         ("Job", {"suspend": True}, {}, ": Job/db is suspended"),
-        ("Job", {"suspend": False}, {}, ""),
         ("Deployment", {"paused": True}, {}, ": Deployment/db is paused"),
-        ("ReplicaSet", {}, {"conditions": [FAILED]}, ": ReplicaSet/db has no quota for more pods"),
-        ("ReplicaSet", {}, {"conditions": [FAILED | {"message": "no"}]}, " cannot make its pods"),
-        ("ReplicaSet", {}, {"conditions": [FAILED | {"status": "False"}]}, ""),
+        ("ReplicaSet", {}, {}, ": ReplicaSet/db has made 1 of its 3 pods"),
     ],
 )
 def test_controllers_that_do_not_make_all_pods(kind: str, spec: Any, status: Any, why: str) -> None:
@@ -299,21 +330,70 @@ def test_controllers_that_do_not_make_all_pods(kind: str, spec: Any, status: Any
     world.create("db-0", owner=make(world, kind, spec, **status))
     said = str(world.ask("db-0"))
     assert "1 of 3 members exist" in said
-    assert said.endswith(why or "exist")
+    assert said.endswith(why)
     shown = world.gang("db-0")
     assert shown is not None
     assert shown.told.text in said
     cause = part_of(shown.told, "shop/db-0", alone=True).cause
     assert cause is not None
-    assert ("create the other members" in cause.hint) is not bool(why)
-    assert bool([*world.gangs.notes()]) is bool(why)
+    assert "create the other members" not in cause.hint
+    assert [*world.gangs.notes()]
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "said"),
+    [
+        ({"pods": "1"}, {"pods": "1"}, "1 of 1 pods"),
+        ({"count/pods": "2", "pods": "9"}, {"count/pods": "2", "pods": "1"}, "2 of 2 count/pods"),
+        ({"requests.cpu": "1500m"}, {"requests.cpu": "1"}, "1 of 1500m requests.cpu"),
+        ({"limits.cpu": "3"}, {"limits.cpu": "2"}, "2 of 3 limits.cpu"),
+        ({"cpu": "2", "requests.storage": "1", "count/jobs.batch": "1"}, {"cpu": "1"}, ""),
+        ({"limits.memory": "1", "pods": "2"}, {"pods": "1"}, ""),
+        ({"services": "1", "pods": "9"}, {"services": "2", "pods": "1"}, ""),
+    ],
+)
+def test_the_quota_that_keeps_members_from_being_made(hard: Any, used: Any, said: str) -> None:
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
+    world.create("db-0", owner=make(world, "Job", {"parallelism": 3}))
+    (container,) = world.pods["db-0"]["spec"]["containers"]
+    container["resources"]["limits"] = {"cpu": "2"}
+    world.watch("db-0")
+    quota = decode_quota(builders.raw({"status": {"hard": hard, "used": used}}))
+    full = decode_quota(builders.raw({"status": {"hard": {"pods": 0}}}))
+    world.cache.quotas |= {"shop/team": quota, "other/full": full}
+    why = f", ResourceQuota/team has used {said}" if said else ""
+    assert str(world.ask("db-0")).endswith(f": Job/db has made 1 of its 3 pods{why}")
+    shown = world.gang("db-0")
+    assert shown is not None
+    cause = part_of(shown.told, "shop/db-0", alone=True).cause
+    assert cause is not None
+    assert cause.hint.startswith("raise the quota" if said else "see the events")
+    assert any("quota" in each.lower() for each in world.gangs.notes()) is bool(said)
+
+
+def test_a_controller_that_has_made_all_pods_is_not_named() -> None:
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
+    owner = make(world, "StatefulSet", {"podManagementPolicy": "Parallel"})
+    world.create("db-0", "db-1", owner=owner)
+    world.create("db-2", owner=owner, spec={"schedulerName": "volcano"})
+    assert str(world.ask("db-0")).endswith(
+        "2 of 3 members exist: 1 more of the scheduler `volcano`"
+    )
+
+
+def test_a_gang_that_has_enough_waits_for_no_controller() -> None:
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 2 }')
+    owner = make(world, "StatefulSet", {"podManagementPolicy": "Parallel"})
+    world.create("db-0", "db-1", owner=owner)
+    assert world.ask("db-0") == ["n1"]
+    assert [*world.gangs.notes()] == []
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"schedulingGates": [{"name": "b"}, {"name": "a"}]}, "1 more is gated by `a`, `b`"),
-        ({"schedulerName": "volcano"}, "1 more is of the scheduler `volcano`"),
+        ({"schedulingGates": [{"name": "b"}, {"name": "a"}]}, "1 more gated by `a`, `b`"),
+        ({"schedulerName": "volcano"}, "1 more of the scheduler `volcano`"),
     ],
 )
 def test_members_that_never_come(more: Any, said: str) -> None:
@@ -336,6 +416,30 @@ def test_a_leader_that_runs_first() -> None:
     world = World({"n1": "4"}, gang=BY_LABEL)
     world.create("a0", labels={"spark-role": "driver"})
     assert str(world.ask("a0")).endswith("exist: a0 may have to run before the others are made")
+
+
+def test_a_jobset_may_start_its_jobs_in_order() -> None:
+    """Only the JobSet itself says it, and nobody reads that; but then some Jobs have no pods."""
+    world = World({"n1": "4"}, gang=BY_LABEL)
+    labels = {"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/global-replicas": "2"}
+    world.create("a0", owner=make(world, "Job", {"parallelism": 1}), labels=labels)
+    said = str(world.ask("a0"))
+    assert said.endswith("exist: JobSet/train may start its Jobs one after another")
+    (note,) = world.gangs.notes()
+    assert note.startswith("shop: JobSet/train may start its Jobs one after another")
+    shown = world.gang("a0")
+    assert shown is not None
+    cause = part_of(shown.told, "shop/a0", alone=True).cause
+    assert cause is not None
+    assert "startupPolicy" in cause.hint
+
+
+def test_one_of_several_jobsets_is_named() -> None:
+    world = World({"n1": "4"})
+    for name, jobset in (("a0", "train"), ("a1", "eval")):
+        world.create(name, labels={"jobset.sigs.k8s.io/jobset-name": jobset})
+    said = str(world.ask("a0"))
+    assert said.endswith("2 of 3 members exist: JobSet/eval may start its Jobs one after another")
 
 
 def test_two_schedulers_that_ask() -> None:

@@ -54,7 +54,7 @@ def test_a_mutual_limit_is_anti_affinity() -> None:
 
 
 def test_a_limit_of_all_pods_keeps_away_from_all_but_exempt_namespaces() -> None:
-    clause = f'limit "c" {{ all {SAME} per domain node.zone at most 1 strict mutual missing pass }}'
+    clause = f'limit "c" {{ all {SAME} per zone at most 1 strict mutual missing pass }}'
     namespaces = {
         "matchExpressions": [
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
@@ -83,7 +83,7 @@ def test_several_conditions_are_several_terms_of_anti_affinity() -> None:
 
 def test_at_least_one_is_affinity() -> None:
     where = 'all pods where peer.labels["app"] == "db"'
-    clause = f'limit "c" {{ {where} per domain node.zone at least 1 strict }}'
+    clause = f'limit "c" {{ {where} per zone at least 1 strict }}'
     found = part(clause)
     selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]}
     term = {"topologyKey": ZONE, "labelSelector": selector, "namespaceSelector": {}}
@@ -132,7 +132,7 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
             "a number of pods per cluster has no equivalent",
         ),
         (
-            f'limit "c" {{ {SAME} used nodes at most 3 strict }}',
+            f'limit "c" {{ {SAME} used node at most 3 strict }}',
             "pod anti-affinity keeps others out, too, as a `mutual` limit does",
         ),
         (
@@ -144,7 +144,7 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
             "a number of pods per node has no equivalent",
         ),
         (
-            f'limit "c" {{ {SAME} per domain node.zone at least 2 strict }}',
+            f'limit "c" {{ {SAME} per zone at least 2 strict }}',
             "pod affinity needs one pod, and no more",
         ),
         (

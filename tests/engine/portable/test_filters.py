@@ -80,15 +80,15 @@ NAMES = [f"n{i}" for i in range(len(WORLDS))]
     st.one_of(st.none(), condition()),
     st.lists(condition(), min_size=1, max_size=2),
     st.sampled_from(("", "missing pass")),
-    st.sampled_from(("fail", "ignore")),
+    st.sampled_from(("fail", "pass")),
 )
 def test_node_affinity_is_never_stronger_and_equal_where_exact(
-    when: str | None, requires: list[str], missing: str, failure: str
+    when: str | None, requires: list[str], missing: str, rule: str
 ) -> None:
     head = f"when {when} " if when else ""
     body = " ".join(f"require {r}" for r in requires)
     items = (
-        f'failure {failure} let named = node.labels["a"] == "x"'
+        f'missing {rule} let named = node.labels["a"] == "x"'
         f' def is(v: string): bool = node.labels["a"] == v filter "f" {head}{{ {body} {missing} }}'
     )
     decided = engine_of(f"cluster policy p {{ {items} }}", NODES).filter(
@@ -169,8 +169,8 @@ def test_the_terms_of_a_filter(items: str, wanted: Terms) -> None:
         ),
         ('filter "f" { require has(node.labels["-"]) }', "`-` is no key of a label"),
         (
-            'failure ignore filter "f" { require int(node.labels["a"]) > 3 }',
-            "`failure ignore` passes nodes for which it fails",
+            'missing pass filter "f" { require int(node.labels["a"]) > 3 }',
+            "`missing pass` passes nodes for which it may fail",
         ),
         (
             'filter "f" { require lists.range(99).all(n, n < 100) && node.zone == "a" }',

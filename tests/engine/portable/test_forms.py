@@ -145,9 +145,7 @@ def test_there_are_at_most_64_terms() -> None:
 SPREAD = (
     'spread "s" { pods where peer.labels["app"] == "web" over node.zone skew at most 1 strict }'
 )
-NEAR = (
-    'limit "near" { pods where peer.labels["app"] == "db" per domain node.zone at least 1 strict }'
-)
+NEAR = 'limit "near" { pods where peer.labels["app"] == "db" per zone at least 1 strict }'
 AWAY = 'limit "away" { pods where peer.labels["app"] == "web" per node at most 1 strict mutual }'
 
 

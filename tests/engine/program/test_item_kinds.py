@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import pytest
@@ -16,12 +18,14 @@ from engine.program.macros import list_items
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.sizes import STEPS
-from tests.support.builders import node, pod
-from tests.support.engines import SCHEMA, frame_of, snapshot_of
+from tests.support import engines
+from tests.support.builders import node, pod, raw
+from tests.support.engines import NOW, SCHEMA, frame_of, snapshot_of
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 TIER, ASKED = 'p.labels["tier"]', 'pod.labels["tier"]'
@@ -78,6 +82,14 @@ def compiled(text: str) -> tuple[Evaluate, Frame]:
     checked = checker.check(expr)
     assert not checker.found, checker.found
     return Compiler(ENVIRONMENT).compile(checked), asked("a")
+
+
+def outcome(run: Callable[[], object]) -> object:
+    """The value, or the text of the error."""
+    try:
+        return run()
+    except EvaluationError as error:
+        return str(error)
 
 
 def used(run: Evaluate, frame: Frame) -> int:
@@ -201,6 +213,36 @@ def test_too_many_steps_are_an_error() -> None:
         frame.node = more
         with pytest.raises(StepLimitError):
             run(frame)
+
+
+ALIKE = "p.labels == pod.labels"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"node.pods.exists(p, p.name != pod.name && {ALIKE})",
+        f"node.pods.filter(p, {ALIKE} && p.name != pod.name).size()",
+        f"node.pods.all(p, !({ALIKE}) || p.name == pod.name)",
+        f'node.pods.filter(p, {ALIKE} && 1 / (p.name.size() - 6) > 0 && p.name > "p-n1").size()',
+        f'node.pods.exists(p, {TIER} == {ASKED} && p.nodeName != node.name || p.name == "none")',
+        f"node.pods.exists(p, {TIER} == {ASKED} && p.name.endsWith(node.name.substring(1)))",
+        f'node.pods.exists(p, p.labels[{ASKED}] == "x" && p.name != pod.name)',
+    ],
+)
+def test_a_part_of_the_test_tells_kinds(text: str) -> None:
+    """Whatever else a test reads of a pod, it means what the plain evaluator says."""
+    expr, run, slots = engines.compiled(text, ENVIRONMENT)
+    every = nodes(["a", "b", "b"], ["b"], ["c", "a", "a"], [], ["c"])
+    for name, tier in (("p-n0-0", "a"), ("p-n1-0", "b"), ("asked", "b"), ("asked", "none")):
+        decoded = engines.CODEC.pod(raw(pod(name, labels={"tier": tier})))
+        frame = Frame(decoded, NOW, slots=slots)
+        for each in [*every[:1] * LOOPED, *every, *every]:
+            frame.node = each
+            variables = {"pod": decoded, "node": each, "now": NOW}
+            assert outcome(partial(run, frame)) == outcome(
+                partial(evaluate, expr, variables, ENVIRONMENT)
+            )
 
 
 def test_errors_are_those_of_a_loop() -> None:

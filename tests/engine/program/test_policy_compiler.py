@@ -66,7 +66,7 @@ def test_spread_and_limit() -> None:
     """Domains are read from the node; without a `pods` line the workload's pods count."""
     program = compiled(
         'spread "s" { over node.zone skew at most 2 min domains 3 best effort weight 1 }'
-        ' limit "l" { all pods where peer.priority > 5 per domain node.labels["pool"]'
+        ' limit "l" { all pods where peer.priority > 5 per node.labels["pool"]'
         ' at most 1 best effort weight 1 } limit "n" { per node at least 1 best effort weight 1 }'
     )
     spread, limit, _ = program.counts

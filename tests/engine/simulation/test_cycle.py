@@ -103,6 +103,21 @@ def test_the_reasons_are_those_of_each_stage() -> None:
     }
 
 
+def test_devices_that_no_node_shows_are_not_known() -> None:
+    """A DeviceClass may stand for them by its `extendedResourceName`."""
+    amounts = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    item, there = web("p"), pod("old", on="n-1")
+    for each in (item, there):
+        each["spec"]["containers"][0]["resources"] = amounts
+    done = simulation([node("n-1"), node("n-2")], [item])
+    assert where(list(done.run())) == {"p": "n-1"}
+    assert done.notes == ["nobody here looks at devices `example.com/gpu`"]
+    some = node("n-2", resources={"example.com/gpu": "0"})
+    assert reasons(item, [node("n-1"), some]) == {"Insufficient example.com/gpu": 2}
+    done = simulation([node("n-1"), some], [item], there=[there])
+    assert where(list(done.run())) == {"p": "n-2"}, "old has one on a node without"
+
+
 def test_a_pod_that_tolerates_a_cordon_and_a_taint_is_eligible() -> None:
     taints = [{"key": "team", "value": "a", "effect": "NoExecute"}]
     nodes = [node("n") | {"spec": {"unschedulable": True, "taints": taints}}]

@@ -71,7 +71,7 @@ def where(answer: SimulationAnswer) -> Mapping[str, str | None]:
 def test_a_copy_has_the_cluster_and_goes_its_own_way() -> None:
     there = [web("web-1", "n-1"), web("web-2"), web("stray", "gone"), pod("bare", on="n-2")]
     cache = cache_of([node("n-1"), node("n-2")], there)
-    cache.put_budget("default/b", decode_budget(raw({"metadata": {"name": "b"}})))
+    cache.budgets["default/b"] = decode_budget(raw({"metadata": {"name": "b"}}))
     before = cache.snapshot()
     copy = finished(copied(cache))
     made = copy.snapshot()
@@ -205,7 +205,7 @@ def test_pods_that_no_controller_moves_are_named() -> None:
         "spec": {"selector": {"matchLabels": {"app": "web"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    cache.put_budget("default/web", decode_budget(raw(budget)))
+    cache.budgets["default/web"] = decode_budget(raw(budget))
     found = asked(cache, there=there, drain=["n-1"])
     assert where(found) == {"web-1": "n-2"}
     assert found.drained is not None

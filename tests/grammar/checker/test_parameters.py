@@ -99,7 +99,7 @@ def test_a_value_stands_in_every_part_of_a_policy() -> None:
       score "s" weight <w> { value pool == <t> }
       share "x" { of replicas on nodes where pool == <t> at most 40% best effort weight <w> }
       limit "l" {
-        pods where peer.labels[<k>] == <t> per domain node.labels[<k>] at most 3 strict
+        pods where peer.labels[<k>] == <t> per node.labels[<k>] at most 3 strict
       }
       preempt "v" { protect victim where victim.labels[<k>] == <t> allow when size(victims) < <w> }
       use "library/spot-ceiling" (percent: <w>, label: <k>)

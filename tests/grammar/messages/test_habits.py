@@ -58,9 +58,6 @@ def tables() -> dict[str, str]:
     }
     found = {name: table(map(line, rows)) for name, rows in simple.items()}
     found["Fields"] = table(line(row, f"{record}: ") for record, row in FIELDS)
-    found["Words"] = table(
-        line(row, f"{part}: ") for part, rows in habits.CHOICES.items() for row in rows
-    )
     units: dict[str, list[str]] = {}
     for word, suffix in habits.UNITS.items():
         units.setdefault(suffix, []).append(word)

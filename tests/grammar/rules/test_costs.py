@@ -30,7 +30,7 @@ TRIPLES = f"node.pods.all(c, {PAIRS})"
             id="in a `def` that is called",
         ),
         pytest.param(f'score "s" weight 1 {{ value {TRIPLES} }}', 1, id="in a score"),
-        pytest.param(f'limit "l" {{ per domain {TRIPLES} at most 1 strict }}', 1, id="in a domain"),
+        pytest.param(f'limit "l" {{ per {TRIPLES} at most 1 strict }}', 1, id="in a domain"),
         pytest.param(
             f'filter "f" {{ require {TRIPLES} }} filter "g" {{ require {TRIPLES} }}',
             2,

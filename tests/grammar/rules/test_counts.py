@@ -172,14 +172,9 @@ def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
             id="the node, in a limit per cluster",
         ),
         pytest.param(
-            'limit "l" { per domain node.zone at most size(node.pods) strict }',
+            'limit "l" { per zone at most size(node.pods) strict }',
             ["P0111 node.pods"],
-            id="the node, in a limit per domain",
-        ),
-        pytest.param(
-            'limit "l" { per node at most size(string(domain)) strict }',
-            ["P0111 domain"],
-            id="a domain, in a limit per node",
+            id="the node, in a limit per zone",
         ),
         pytest.param(
             'let n = size(peer.labels) limit "l" { per node at most n strict }',
@@ -192,9 +187,9 @@ def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
             id="the node, in a skew",
         ),
         pytest.param(
-            'spread "s" { over node.zone skew at most 1 min domains size(string(domain)) strict }',
-            ["P0111 domain"],
-            id="a domain, in a number of domains",
+            'spread "s" { over zone skew at most 1 min domains size(zone.value) strict }',
+            ["P0111 zone.value"],
+            id="a group, in a number of domains",
         ),
         pytest.param(
             'score "s" weight 1 { value 1 range 0 .. now.getHours() }',

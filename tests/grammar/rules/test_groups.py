@@ -34,14 +34,14 @@ PODS = "pods where true per"
         'filter "f" { require rack.filter(n, n.ready).exists(n, n.name == pod.name) }',
         'filter "f" { require rack.all(i, n, i >= 0 && n.ready) }',
         f'limit "l" {{ {PODS} node at most rack.nodes strict }}',
-        f'limit "l" {{ {PODS} group rack at most 2 * rack.nodes strict }}',
-        f'limit "l" {{ {PODS} group rack at most int(rack.labels["most"]) best effort weight 1 }}',
-        f'let most = rack.nodes limit "l" {{ {PODS} group rack at most most strict }}',
+        f'limit "l" {{ {PODS} rack at most 2 * rack.nodes strict }}',
+        f'limit "l" {{ {PODS} rack at most int(rack.labels["most"]) best effort weight 1 }}',
+        f'let most = rack.nodes limit "l" {{ {PODS} rack at most most strict }}',
         'preempt "p" { protect victim where rack.nodes < 2 allow when rack.nodes > size(victims) }',
         'def few(n: int): bool = n < 3 filter "f" { require few(rack.nodes) }',
         'let key = node.zone group hall by key filter "f" { require hall.nodes > rack.nodes }',
         'group all by true filter "f" { require all.ready > rack.nodes }',
-        f'group all by true limit "l" {{ {PODS} group all at most all.nodes strict }}',
+        f'group all by true limit "l" {{ {PODS} all at most all.nodes strict }}',
     ],
 )
 def test_what_is_right(items: str) -> None:
@@ -67,15 +67,15 @@ def test_what_is_right(items: str) -> None:
         ('limit "l" when rack.nodes > 1 { per node at most 1 strict }', ["P0111 rack.nodes"]),
         (f'limit "l" {{ {PODS} cluster at most rack.nodes strict }}', ["P0111 rack.nodes"]),
         (
-            f'limit "l" {{ {PODS} domain node.zone at most rack.nodes strict }}',
+            f'limit "l" {{ {PODS} node.zone at most rack.nodes strict }}',
             ["P0111 rack.nodes"],
         ),
         (
-            f'group hall by node.zone limit "l" {{ {PODS} group hall at most rack.nodes strict }}',
+            f'group hall by node.zone limit "l" {{ {PODS} hall at most rack.nodes strict }}',
             ["P0111 rack.nodes"],
         ),
-        (f'limit "l" {{ {PODS} group rack at most size(domain) strict }}', ["P0111 domain"]),
-        (f'limit "l" {{ {PODS} group rak at most rack.nodes strict }}', ["P0138 rak"]),
+        (f'limit "l" {{ {PODS} rack at most size(domain) strict }}', ["P0101 domain"]),
+        (f'limit "l" {{ {PODS} rak at most rack.nodes strict }}', ["P0138 rak"]),
         ('spread "s" { over node.zone skew at most rack.nodes strict }', ["P0111 rack.nodes"]),
         (
             'share "s" { of replicas on nodes where rack.nodes > 1 at most 1 strict }',
@@ -97,22 +97,43 @@ def test_a_group_that_nothing_reads() -> None:
 @pytest.mark.parametrize(
     ("clause", "wanted"),
     [
-        ('limit "l" { per domain node.labels["a"] at most domain.slots strict }', ["P0107 slots"]),
-        ('spread "s" { over node.zone skew at most domain.slots strict }', ["P0107 slots"]),
+        ('limit "l" { per a at most a.value.slots strict }', ["P0107 slots"]),
+        ('spread "s" { over zone skew at most zone.value.slots strict }', ["P0107 slots"]),
         (
-            'let slots = int(domain.slots) spread "s" { over node.zone skew at most slots strict }',
+            'let n = int(zone.value.slots) spread "s" { over zone skew at most n strict }',
             ["P0107 slots"],
         ),
-        (
-            'let s = int(domain.slots) limit "l" { per domain node.ready at most s strict }',
-            ["P0107 slots"],
-        ),
-        ('limit "l" { per domain node.labels["slots"] at most int(domain) strict }', []),
-        ('let slots = int(domain) spread "s" { over node.zone skew at most slots strict }', []),
+        ('limit "l" { per a at most int(a.value) strict }', []),
+        ('let n = int(zone.value) spread "s" { over zone skew at most n strict }', []),
+        ('spread "s" { over zone skew at most zone.nodes strict }', []),
+        ('spread "s" { over zone skew at most a.nodes strict }', ["P0111 a.nodes"]),
+        ('spread "s" { over node skew at most 1 strict }', []),
+        ('limit "l" { per host at most 1 + size(host.value) strict }', []),
+        ('limit "l" { pods where true used a at most 2 strict }', []),
+        ('limit "l" { pods where true used cluster at most 2 strict }', ['P0130 "l"']),
+        ('limit "l" { sum 1 over used a at most 2 strict }', ["P0130 a"]),
     ],
 )
-def test_a_domain_has_the_type_of_its_expression(clause: str, wanted: list[str]) -> None:
-    assert errors(clause) == wanted
+def test_a_place_has_the_value_of_its_group(clause: str, wanted: list[str]) -> None:
+    assert errors('group a by node.labels["a"] ' + clause) == wanted
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        'let zone = node.zone filter "f" { require zone == "a" }',
+        'let zone = node.zone limit "l" { per zone at most 1 strict }',
+        'group zone by node.labels["z"] filter "f" { require zone.value == "a" }',
+        'def f(zone: string): bool = zone.startsWith("a") filter "f" { require f(node.zone) }',
+        'filter "f" { require node.pods.all(zone, zone.priority > 1) }',
+    ],
+)
+def test_a_name_of_the_policy_goes_before_a_group_that_every_policy_has(items: str) -> None:
+    assert errors(items) == []
+
+
+def test_a_zone_without_a_field_is_that_of_the_node() -> None:
+    assert errors('filter "f" { require zone == "a" }') == ["P0101 zone"]
 
 
 def test_a_score_of_a_group_differs_between_nodes() -> None:
@@ -124,7 +145,7 @@ def test_a_group_is_printed_as_it_is_written() -> None:
     text = (
         "cluster policy p {\n"
         '  group rack by node.labels["rack"]\n'
-        '  limit "l" { per group rack at most 2 * rack.nodes strict }\n'
+        '  limit "l" { per rack at most 2 * rack.nodes strict }\n'
         "}\n"
     )
     source = Source("p.policy", text)

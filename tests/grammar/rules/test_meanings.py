@@ -46,8 +46,8 @@ WARNED = [
     ('filter "x" { require node.status.nodeInfo.osImage == "Ubuntu 24.04.1 LTS" }', None, ""),
     (
         'filter "x" { require node.status.nodeInfo.kernelVersion >= "5.10" }',
-        "P0335",
-        'kubernetesVersion(node.status.nodeInfo.kernelVersion) >= "5.10.0"',
+        "P0338",
+        'kubernetesVersion(node.status.nodeInfo.kernelVersion) >= kubernetesVersion("5.10")',
     ),
     (
         'filter "x" { require node.labels["node.kubernetes.io/instance-type"] == "m5.large" }',

@@ -35,7 +35,7 @@ def limit(parts: str, *, where: str = OTHERS, selector: str = "", when: str = ""
             ['P0130 at most int(node.labels["n"])'],
         ),
         (limit("per node at most 1 best effort weight 2"), ["P0130 best effort weight 2"]),
-        (limit("used nodes at most 1 strict"), ['P0130 "l"']),
+        (limit("used node at most 1 strict"), ['P0130 "l"']),
         (limit("per node at most 1 strict", where=""), ['P0130 "l"']),
         (
             limit('per node at most "8" strict', where=f'sum peer.requests["a"] of {OTHERS}'),
@@ -50,23 +50,23 @@ def test_parts_of_a_mutual_limit(text: str, wanted: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("used nodes at most 3", []),
-        ('used nodes where "pool" in node.labels at most 3', []),
-        ('empty nodes at least int(pod.labels["n"])', []),
-        ("used nodes at least 3", ["P0130 at least 3"]),
-        ("used nodes exactly 3", ["P0130 exactly 3"]),
-        ("empty nodes at most 3", ["P0130 at most 3"]),
-        ("used nodes at most 40%", ["P0122 at most 40%"]),
-        ("used nodes where node.name at most 3", ["P0105 node.name"]),
-        ("used nodes where now > node.metadata.creationTimestamp at most 3", []),
-        ('empty nodes at least int(node.labels["n"])', ["P0111 node.labels"]),
+        ("used node at most 3", []),
+        ('used node where "pool" in node.labels at most 3', []),
+        ('empty node at least int(pod.labels["n"])', []),
+        ("used node at least 3", ["P0130 at least 3"]),
+        ("used node exactly 3", ["P0130 exactly 3"]),
+        ("empty node at most 3", ["P0130 at most 3"]),
+        ("used node at most 40%", ["P0122 at most 40%"]),
+        ("used node where node.name at most 3", ["P0105 node.name"]),
+        ("used node where now > node.metadata.creationTimestamp at most 3", []),
+        ('empty node at least int(node.labels["n"])', ["P0111 node.labels"]),
     ],
 )
 def test_bounds_of_nodes(text: str, wanted: list[str]) -> None:
     assert said(f'cluster policy p {{ limit "l" {{ {OTHERS} {text} strict }} }}') == wanted
 
 
-@pytest.mark.parametrize("text", ["used nodes at most 3", "empty nodes at least 3"])
+@pytest.mark.parametrize("text", ["used node at most 3", "empty node at least 3"])
 def test_nodes_have_no_sum(text: str) -> None:
     body = f'sum peer.requests["a"] of {OTHERS} {text} strict'
     wanted = ['P0130 peer.requests["a"]']

@@ -13,7 +13,7 @@ from tests.grammar.rules.test_groups import errors
 ZONE = "group zone by node.zone "
 COUNTS = (
     "count c = pods where true count n per node = all pods where peer.priority > pod.priority "
-    'count g per group zone = sum peer.requests["cpu"] of ready pods where true '
+    'count g per zone = sum peer.requests["cpu"] of ready pods where true '
 )
 
 
@@ -24,9 +24,9 @@ COUNTS = (
         'score "s" weight 1 when c > 1 { value n range 0 .. c }',
         'spread "s" when c > 1 { over node.zone within zone skew at most 1 strict }',
         'limit "l" { pods where true per node at most n + c strict }',
-        'limit "l" { sum peer.requests["cpu"] of pods where true per group zone at most g strict }',
-        'limit "l" { pods where true per domain node.zone at most c strict }',
-        'limit "l" { pods where true used nodes at most c strict }',
+        'limit "l" { sum peer.requests["cpu"] of pods where true per zone at most g strict }',
+        'limit "l" { pods where true per zone at most c strict }',
+        'limit "l" { pods where true used node at most c strict }',
         'limit "l" { ended pods where peer.phase == "Failed" per node at most c strict }',
         'let twice = 2 * c limit "l" { pods where true per cluster at most twice strict }',
         'let k = "x" count e = ended pods where k in peer.labels filter "f" { require e == 0 }',
@@ -52,7 +52,7 @@ def test_what_is_right(items: str) -> None:
         ('count c = pods where true filter "f" { require c > 1 }', ["P0205 c"]),
         ('let k = x count x = pods where k > 1 filter "f" { require x > 1 }', None),
         ('count x per node = pending pods where true filter "f" { require x > 1 }', None),
-        ('count x per group rack = pods where true filter "f" { require x > 1 }', ["P0138 rack"]),
+        ('count x per rack = pods where true filter "f" { require x > 1 }', ["P0138 rack"]),
         # Where it is read.
         ('filter "f" { require c.cpu > 1 }', None),
         ('filter "f" { require true message "{c}" }', ["P0210 c"]),
@@ -61,7 +61,7 @@ def test_what_is_right(items: str) -> None:
         ('gang "g" when c > 1 { of replicas }', ["P0111 c"]),
         ('preempt "p" when c > 1 { protect victim where true }', ["P0111 c"]),
         ('limit "l" { pods where true per cluster at most n strict }', ["P0111 n"]),
-        ('group r by node.name limit "l" { pods where true per group r at most n strict }', None),
+        ('group r by node.name limit "l" { pods where true per r at most n strict }', None),
         ('share "s" { of pods where true on nodes where true at most c strict }', ["P0111 c"]),
         ('spread "s" { pods where true over node.zone skew at most c strict }', ["P0111 c"]),
     ],
@@ -88,7 +88,7 @@ def test_a_count_is_used_or_not() -> None:
     [
         "count c per node = sum 2 of all ready pods where true",
         "count c = pending pods where peer.priority > pod.priority",
-        "count c per group zone = pods where peer.name == pod.name",
+        "count c per zone = pods where peer.name == pod.name",
     ],
 )
 def test_a_formatted_count_is_the_same(written: str) -> None:

@@ -24,6 +24,8 @@ KEY = 'node.labels["disk"]'
          | score "s" weight 1 when «pod.labels["a"] != "b"» { value 1 }
     in `pods where`
          | limit "l" { pods where «peer.labels["a"] != "b"» per node at most 1 strict }
+    in `for`, about which the policy has no rule
+         | missing pass for pods where «pod.annotations["team"] != "a"»
     a guard that comes too late                 | filter "f" { require «KEY != "hdd"» && has(KEY) }
     a guard of another key
          | filter "f" { require has(node.labels["other"]) && «KEY != "hdd"» }
@@ -35,6 +37,7 @@ KEY = 'node.labels["disk"]'
          | filter "f" { require node.labels[?"disk"].orValue("") != "hdd" }
     not with `missing pass`                     | filter "f" { require KEY != "hdd" missing pass }
     not with `missing fail`                     | filter "f" { require KEY != "hdd" missing fail }
+    not with a rule of the policy               | missing fail filter "f" { require KEY != "hdd" }
     not behind `has`                            | filter "f" { require has(KEY) && KEY != "hdd" }
     not behind `in`
          | filter "f" { require "disk" in node.labels && KEY != "hdd" }

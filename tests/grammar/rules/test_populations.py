@@ -13,18 +13,24 @@ PEER = 'pods where peer.labels["app"] == "web"'
     """
     case                        | items
     exactly one                 | limit "l" { per node «exactly 1» strict }
-    at least two                | limit "l" { per domain node.zone «at least 2» strict }
+    at least two                | limit "l" { per zone «at least 2» strict }
     at most none of its own     | limit "l" { per node «at most 0» strict }
     of the pods of the policy   | WEB limit "l" { PEER per node «at most 0» strict }
+    a pair of what is alone
+         | limit "a" { per node at most 1 strict } limit "b" { per node «at least 1» strict }
+    the same pods, in any order
+         | WEB limit "b" { PEER per node «at least 1» strict } limit "a" { PEER per node at most 2 strict }
     # near misses
+    not of another place
+         | limit "a" { per node at most 1 strict } limit "b" { per zone at least 1 strict }
     not at most one             | limit "l" { per node at most 1 strict }
-    not near one                | limit "l" { per domain node.zone at least 1 strict }
+    not near one                | limit "l" { per zone at least 1 strict }
     not of other pods
          | WEB limit "l" { pods where peer.labels["app"] == "db" per node at most 0 strict }
     not of pods that differ     | limit "l" { PEER per node at least 2 strict }
     not a preference            | limit "l" { per node exactly 1 best effort weight 1 }
     not of a state              | limit "l" { ended pods where true per node at most 0 strict }
-    """
+    """  # noqa: E501
 )
 def test_limits_that_keep_their_own_pods_out(items: str) -> None:
     text, wanted = findings(items, "P0339", WEB=WEB, PEER=PEER)

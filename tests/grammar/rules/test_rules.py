@@ -75,11 +75,6 @@ def test_the_book_has_the_line_of_the_first_rule(rule: Rule) -> None:
             'filter "zone" { require node.zone == "${ZONE}" }',
             'filter "zone" { require node.zone == "eu-1a" }',
         ),
-        (
-            "P0352",
-            'filter "room" { require node.free["cpu"] >= pod.requests["memory"] }',
-            'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }',
-        ),
     ],
 )
 def test_a_rule_without_an_example_in_the_book(code: str, wrong: str, right: str) -> None:

@@ -44,19 +44,6 @@ def test_numbers_that_are_texts(items: str) -> None:
     assert len(found(text, ["P0338"])) == len(wanted)
 
 
-def test_a_domain_has_the_type_of_its_expression() -> None:
-    head = 'limit "l" { pods where true per domain'
-    (wrong,) = diagnostics(f"{head} node.zone at most domain.slots strict }}", ["P0107"])
-    assert wrong.message == "a string has no fields"
-    assert diagnostics(f"{head} node.zone at most domain strict }}", ["P0105"])
-    for good in (
-        'node.labels["slots"] at most int(domain)',
-        'int(node.labels["slots"]) at most domain',
-        'node.zone at most domain == "a" ? 3 : 1',
-    ):
-        assert diagnostics(f"{head} {good} strict }}", ["P0105", "P0107"]) == []
-
-
 def test_the_status_of_a_condition_is_a_word() -> None:
     items = 'filter "f" { require node.status.conditions.exists(c, c.status == true) }'
     (wrong,) = diagnostics(items, ["P0104"])

@@ -33,8 +33,8 @@ policy   shop in namespace 'shop' {   # main policy
   limit "one" { per node strict at most 1 }
   limit "some" { strict at most  int( node.labels['slots'] )  per node }
   limit "apart" { mutual strict pods where peer.name!='a' at most 0 per node }
-  limit "few" { strict at most 3 used  nodes where node.ready }
-  limit "spare" { strict at least 2 empty nodes }
+  limit "few" { strict at most 3 used  node where node.ready }
+  limit "spare" { strict at least 2 empty  node }
   share "part" { at most n%  of replicas on nodes where spot strict }
   spread "new" { strict skew at most 1 over node.zone of  revision }
   spread "all" { of replicas over node.zone skew at most 1 strict }
@@ -74,8 +74,8 @@ policy shop in namespace "shop" {  # main policy
   limit "one" { per node at most 1 strict }
   limit "some" { per node at most int(node.labels["slots"]) strict }
   limit "apart" { pods where peer.name != "a" per node at most 0 strict mutual }
-  limit "few" { used nodes where node.ready at most 3 strict }
-  limit "spare" { empty nodes at least 2 strict }
+  limit "few" { used node where node.ready at most 3 strict }
+  limit "spare" { empty node at least 2 strict }
   share "part" { of replicas on nodes where spot at most n% strict }
   spread "new" { of revision over node.zone skew at most 1 strict }
   spread "all" { of replicas over node.zone skew at most 1 strict }

@@ -91,7 +91,7 @@ def test_every_clause_parses() -> None:
         Source(
             "t",
             """
-            description "d" weight 200 mode audit failure ignore use "library/x"
+            description "d" weight 200 mode audit missing pass use "library/x"
             for pods where true
             let a = 1
             def f(x: int, y: list(string)): map(string, int) = {}
@@ -100,7 +100,7 @@ def test_every_clause_parses() -> None:
             } share "h" { of replicas on nodes where true exactly 3 strict } share "i" { of placed
             pods where true on nodes where true at least 12.5% rounding down best effort weight 3 }
             spread "p" { all pods where true over node.zone skew at most 2 min domains 3 strict }
-            limit "l" { pods where true per domain node.zone at most 1 strict missing fail }
+            limit "l" { pods where true per zone at most 1 strict missing fail }
             preempt "e" { protect victim where true allow when true keep 1 by size(victims) }
             bind "b" { require true }
             """,
@@ -232,4 +232,4 @@ def test_types_of_clauses() -> None:
     assert isinstance(score, Score)
     assert score.weight == 2.5
     assert isinstance(limit, Limit)
-    assert limit.per.scope == "node"
+    assert limit.per.place == "node"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -14,9 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache.cache import Cache
 from engine.cluster.data_sources import SourceState
-from engine.data.reading import RowSample
+from engine.data import RowSample
 from engine.engine import Engine
 from engine.fairness import ByteAccounts
+from grammar.values.time import Timestamp
 from server.capabilities import data as module_of_data
 from server.capabilities.data import DataTables
 from server.metrics.metrics import Metrics
@@ -42,7 +44,14 @@ class Server:
         metrics, log = Metrics(CollectorRegistry(), "0"), logging.getLogger("placet")
         background = Background(AsyncExitStack(), log, metrics)
         background.supervisor.start = self.start  # type: ignore[method-assign]
-        self.tables = DataTables(Options(), None, engine, background, ByteAccounts())
+        self.tables = DataTables(
+            Options(),
+            None,
+            engine,
+            background,
+            ByteAccounts(),
+            lambda: {"n1": {"rack": "r1"}, "n2": {"rack": "r2"}, "n3": {}},
+        )
 
     def start(self, name: str, work: Callable[[], Awaitable[None]], **_: Any) -> Task[None]:
         assert isinstance(work, partial)
@@ -116,3 +125,60 @@ def test_a_source_that_two_policies_declare_is_one() -> None:
     assert server.running == ["data/load (metrics)"]
     (status,) = server.tables.statuses
     assert sorted(status.policies) == ["y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "said"),
+    [
+        ("here", "", "it has no rows"),
+        (
+            "node.name",
+            "10.0.0.1:9100 10.2",
+            "no key of its 2 rows is a node, as in `10.0.0.1:9100`",
+        ),
+        ("node.name", "n1 n2 gone", ""),
+        ('node.labels["rack"]', "r1", ""),
+        ("there", "r1", ""),
+        (
+            'node.labels["rack"]',
+            "n1 n2",
+            "no key of its 2 rows is the label `rack` of a node, as in `n1`",
+        ),
+        ('node.labels["none"]', "r1", ""),
+        ('pod.labels["rack"]', "x", ""),
+        ("pod.namespace", "x", ""),
+    ],
+)
+async def test_rows_without_a_node_are_of_no_use(key: str, keys: str, said: str) -> None:
+    """Where policies read them by the name or a label of a node; no other key is judged."""
+    server = Server()
+    source = 'from prometheus "http://127.0.0.1:9" query "up" key "node"'
+    lets = 'let here = node.name let there = node.labels["rack"]'
+    table = f'{lets} data "load" {{ {source} }}'
+    clause = f'filter "f" {{ require data.load[{key}].value < 1.0 }}'
+    server.adopt(f"cluster policy z {{ {table} {clause} }}")
+    (state,) = server.states.values()
+    at = Timestamp(time.time_ns())
+    state.take(RowSample({key: state.spec.row(time=at, value=0.5) for key in keys.split()}))
+    (status,), (check,) = server.tables.statuses, server.tables.checks()
+    of_name = 3 if key in ("here", "node.name") else 2
+    lacking = {"n1 n2 gone": 1, "r1": None if "none" in key else 1, "x": None}.get(keys, of_name)
+    whole = f"{said}; {lacking} nodes without a row" if said else ""
+    assert (status.reason, status.error, status.lacking) == (
+        "useless" if said else "",
+        whole,
+        lacking,
+    )
+    assert (check.failure, check.is_warning) == (whole, True)
+
+
+async def test_a_partial_answer_is_doubtful_and_read() -> None:
+    server = Server()
+    server.adopt(OPERATORS)
+    (state,) = server.states.values()
+    row = state.spec.row(time=Timestamp(time.time_ns()))
+    state.take(RowSample({"n1": row, "n2": row}, doubt="Prometheus warns: store is away"))
+    (status,) = server.tables.statuses
+    assert (status.reason, status.error) == ("doubtful", "Prometheus warns: store is away")
+    state.take(RowSample({"n1": row, "n2": row}))
+    assert server.tables.statuses[0].reason == ""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import pytest
 
 from engine.cache.cache import Cache
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.journal import Journal
-from engine.decision.recent_answers import AfterDecision
 from engine.errors import DeadlineExceededError
 from engine.objects.gate import GATE
 from engine.objects.peer import Peer
@@ -20,13 +15,11 @@ from engine.objects.request_pod import Exemptions, ObjectCodec
 from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
-from policies.resource import Metadata, PolicyStatus, VersionInForce
-from server.capabilities.missed_pods import EarlyPods, UngatedPods, early_text
+from policies.resource import PolicyStatus
+from server.capabilities.missed_pods import UngatedPods
 from server.capabilities.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
-from tests.support.builders import node, pod, raw
-from tests.support.engines import engine_of, peer_of
 
 CODEC = ObjectCodec(load_schema())
 NOW = Timestamp.parse(builders.CREATED)
@@ -120,65 +113,3 @@ def test_without_the_gate_the_status_says_nothing_of_it() -> None:
     counted = status(cache, Schedulers())
     assert counted.ungatedPods is None
     assert all(each.type != "Ungated" for each in counted.conditions)
-
-
-# ---- early pods: those that were placed before their policy was in force, as a status has them
-
-
-STARTED = Timestamp.parse("2026-11-21T09:00:00.7Z")
-POLICY = Metadata("web", "shop", "u", 1, creationTimestamp="2026-11-21T10:00:00Z")
-BEFORE, AFTER = "2026-11-21T09:59:59Z", "2026-11-21T10:00:00Z"
-
-
-def counted(
-    pods: Iterable[Peer],
-    journal: Journal | None = None,
-    metadata: Metadata = POLICY,
-    written: PolicyStatus | None = None,
-) -> int | None:
-    early = EarlyPods((journal or Journal()).has_decided, STARTED)
-    return early.count("web", metadata, written or PolicyStatus(), lambda: pods)
-
-
-@pytest.mark.parametrize(
-    ("created", "on", "expected"),
-    [
-        pytest.param(AFTER, "n1", 1, id="after the policy"),
-        pytest.param(BEFORE, "n1", 0, id="before the policy"),
-        pytest.param(AFTER, None, 0, id="without a node"),
-    ],
-)
-def test_which_pods_are_early(created: str, on: str | None, expected: int) -> None:
-    assert counted([peer_of(pod("a", on=on, created=created))]) == expected
-
-
-def test_a_pod_that_the_policy_decided_about_is_not_early() -> None:
-    journal = Journal()
-    policy = 'policy web { for pods where true filter "all" { require true } }'
-    engine = engine_of(policy, [node("n1")], after=AfterDecision(journal=journal))
-    engine.filter(raw(pod("a", created=AFTER)), ["n1"], None, math.inf)
-    placed = [peer_of(pod(name, on="n1", created=AFTER)) for name in "ab"]
-    assert counted(placed, journal) == 1
-
-
-def test_the_number_stays_once_the_policy_was_in_force() -> None:
-    placed = [peer_of(pod("a", on="n1", created=AFTER))]
-    written = PolicyStatus(earlyPods=6, inForce=VersionInForce(1))
-    assert counted(placed, written=written) == 6
-
-
-@pytest.mark.parametrize("created", ["2026-11-21T08:59:59Z", ""])
-def test_a_policy_from_before_the_start_has_no_number(created: str) -> None:
-    metadata = msgspec.structs.replace(POLICY, creationTimestamp=created)
-    assert counted([peer_of(pod("a", on="n1", created=AFTER))], metadata=metadata) is None
-
-
-def test_a_policy_of_the_second_of_the_start_has_a_number() -> None:
-    """The API server tells a creation in whole seconds."""
-    metadata = msgspec.structs.replace(POLICY, creationTimestamp="2026-11-21T09:00:00Z")
-    assert counted([peer_of(pod("a", on="n1", created=AFTER))], metadata=metadata) == 1
-
-
-def test_the_event_says_how_many() -> None:
-    assert early_text(6).startswith("6 pods were placed before this policy was in force")
-    assert early_text(1).startswith("1 pod was placed")

@@ -12,14 +12,18 @@ from engine.clauses.gang import GangProgram
 from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
 from engine.gangs.gang import GangName, Hold, KnownGang, given_up
+from engine.objects.peer import Controller, Workload
 from engine.program.tables import SourceStatus
 from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.data import data_facts, data_samples, source_part
 from server.capabilities.drift import drift_part
 from server.capabilities.gangs import gang_facts, gang_numbers, gang_samples
 from server.capabilities.policy_statuses import ReportedPolicy, Statuses, StatusPart
+from server.capabilities.scales import unknown_replicas
 from tests.server.capabilities.test_missed_pods import no_time
 from tests.server.runtime.test_objects import READY, Read, stored
+from tests.support.builders import pod
+from tests.support.engines import peer_of
 from tests.support.view_server import Cluster
 
 
@@ -52,9 +56,7 @@ def gang(name: str, state: str, policy: str = "shop/web") -> tuple[KnownGang, fl
         domain=None,
         seconds=60.0,
     )
-    found = KnownGang(
-        GangName(program, "shop", ("string", name)), 2, (0, 0.0, 0), 0.0, f"shop/{name}"
-    )
+    found = KnownGang(GangName(program, "shop", ("string", name)), 2, 0, 0.0, f"shop/{name}")
     if state == "gathering":
         found.places["uid"] = "n1"
     if state == "given up":
@@ -64,7 +66,7 @@ def gang(name: str, state: str, policy: str = "shop/web") -> tuple[KnownGang, fl
 
 
 def numbers(rules: str, *gangs: tuple[KnownGang, float]) -> tuple[int | None, ...]:
-    found = status_of(rules, lambda _: gang_numbers(gangs))
+    found = status_of(rules, lambda _: gang_numbers(gangs, {}))
     return found.waitingGangs, found.gatheringGangs, found.givenUpGangs
 
 
@@ -79,11 +81,26 @@ def test_a_policy_without_gangs_has_no_such_numbers() -> None:
     assert numbers(READY, gang("a", "waiting")) == (None, None, None)
 
 
+def test_what_a_pod_group_says_otherwise_is_a_condition() -> None:
+    """That of a policy of all namespaces names none of their PodGroups."""
+    text = "shop: PodGroup g says minCount 2 and not 3"
+    said = gang_numbers((), {"shop/web": text, "all": text})
+    found = {each.type: each for each in status_of(GANG, lambda _: said).conditions}["Contradicted"]
+    assert (found.status, found.reason, found.message) == ("True", "PodGroup", text)
+    reported = list[ReportedPolicy]()
+    status_of(GANG, lambda _: reported.append)
+    (program,) = Cluster(f"policy all {{ for pods where true {GANG} }}").enforced.registry.programs
+    of_all = dataclasses.replace(reported[0], program=program)
+    said(of_all)
+    text = "a PodGroup says otherwise: `placet check --cluster` names it"
+    assert of_all.conditions["Contradicted"] == ("True", "PodGroup", text)
+
+
 def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
     known = [gang("a", "waiting"), gang("b", "gathering"), gang("c", "given up")]
-    facts = gang_facts(["shop/none", "shop/web"], known)
+    facts = gang_facts(["shop/none", "shop/web"], known, {"shop/web": "minCount 2"})
     numbers = {"waiting": 1, "gathering": 1, "given up": 1, "longest wait (s)": 1.0}
-    assert facts["gangs"][1] == {"policy": "shop/web"} | numbers
+    assert facts["gangs"][1] == {"policy": "shop/web", **numbers, "PodGroup": "minCount 2"}
     shown = [(row["gang"], row["state"], row["places"]) for row in facts["some gangs"]]
     assert shown == [
         ("shop/b", "gathering", ["n1"]),
@@ -91,7 +108,7 @@ def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
         ("shop/c", given_up("late"), []),
     ]
     known[1][0].holds["uid"], known[1][0].keys["uid"] = Hold(0.0, lambda _: None), "shop/b-0"
-    held = gang_facts(["shop/web"], known)["held pods"]
+    held = gang_facts(["shop/web"], known, {})["held pods"]
     assert held == [{"pod": "shop/b-0", "gang": "shop/b", "node": "n1"}]
     found = {(name, *labels): value for name, labels, value in gang_samples(["shop/web"], known)}
     assert found["placet_known_gangs", "shop/web", "given_up"] == 1
@@ -197,6 +214,20 @@ def test_rows_that_are_stale_when_they_come() -> None:
     assert text == "racks (configmap): no rows are read: they are stale when they come"
 
 
+def test_rows_that_are_of_no_use_are_read_all_the_same() -> None:
+    useless = replace(source("racks", "useless", "it has no rows"), lacking=3)
+    assert told(RACKS, useless)[1:] == ("UselessRows", "racks (configmap): useless: it has no rows")
+    doubtful = source("owners", "doubtful", "Prometheus warns: partial")
+    assert told(RACKS, doubtful)[1] == "DoubtfulRows"
+    assert told(RACKS, doubtful, useless)[1] == "UselessRows"
+    states = [
+        row["state"] for row in data_facts([useless, replace(source("a"), lacking=1)])["data"]
+    ]
+    assert states == ["useless: it has no rows (try 7)", "ok, 1 node without a row"]
+    found = {name: value for name, _, value in data_samples([useless])}
+    assert (found["placet_data_useless"], found["placet_data_lacking_nodes"]) == (True, 3)
+
+
 def test_a_source_of_another_policy_is_not_named() -> None:
     other = source("elsewhere", "absent", "there is no ConfigMap", stale=True)
     assert told(RACKS, other) == ("False", "None", "its tables are read")
@@ -213,6 +244,7 @@ def test_sources_of_one_name_are_as_bad_as_the_worst() -> None:
     assert found == {
         "placet_data_rows": ("racks (configmap)", 4),
         "placet_data_stale": ("racks (configmap)", True),
+        "placet_data_useless": ("racks (configmap)", False),
         "placet_data_age_seconds": ("racks (configmap)", 7.5),
     }
 
@@ -259,3 +291,29 @@ def test_a_policy_that_nobody_breaks() -> None:
 def test_what_nobody_has_looked_at_is_not_said() -> None:
     found = drift_status(None)
     assert (found.driftedPods, drifted(found)) == (None, [])
+
+
+# ---- wanted replicas
+
+
+def test_workloads_of_unknown_size_are_a_condition() -> None:
+    """Of a policy that needs to know how many pods they want."""
+    cache, made = Cache(), pod("a", "shop")
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "llm", "uid": "r"}
+    made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    cache.put_pod(peer_of(made))
+    share = 'share "s" { of replicas on nodes where node.zone == "a" at most 50% strict }'
+
+    def said(rules: str) -> StatusCondition | None:
+        found = status_of(rules, lambda _: unknown_replicas(cache)).conditions
+        return next((each for each in found if each.type == "UnknownReplicas"), None)
+
+    assert said(READY) is None
+    found = said(share)
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "NoScale")
+    assert found.message.startswith("how many pods `RayCluster/llm` wants is not known")
+    cache.put_controller(Controller(Workload("RayCluster", "llm", "r", 3), None, 3))
+    found = said(share)
+    assert found is not None
+    assert found.status == "False"

@@ -511,24 +511,39 @@ async def test_the_rest_of_a_refused_body_has_its_time(ends: Ends) -> None:
     assert ends.refused("slow_headers") is None
 
 
-async def test_a_large_answer_is_held_until_it_is_sent(ends: Ends) -> None:
-    answer = ok(b"x" * (2 * MEBIBYTE))
+class FullTransport(MemoryTransport):
+    """A transport whose client reads nothing: it pauses writing at each write."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        super().write(data)
+        self._connection.pause_writing()
+
+
+@pytest.mark.parametrize("size", [1, 2 * MEBIBYTE])
+async def test_an_answer_that_is_not_read_is_held_until_it_is_sent(ends: Ends, size: int) -> None:
+    answer = ok(b"x" * size)
+    ends.connection.connection_made(FullTransport(ends.connection))
     ends.send(GET)
-    ends.server.write(answer[:MEBIBYTE])
-    ends.connection.pause_writing()
-    assert ends.budget.held == 2 * MEBIBYTE
+    for sent, part in (size // 2, answer[: size // 2]), (len(answer), answer[size // 2 :]):
+        ends.server.write(part)
+        assert ends.budget.held == sent
     ends.connection.resume_writing()
-    ends.server.write(answer[MEBIBYTE:])
     assert ends.budget.held == 0
-    assert ends.server.pauses == [True, False]
+    assert ends.server.pauses == [True, True, False]
     await asyncio.sleep(2 * SECONDS)
     assert not ends.transport.is_closing()
 
 
 async def test_a_lost_connection_holds_nothing(ends: Ends) -> None:
+    answer = ok(b"x" * (2 * MEBIBYTE))[:-1]
+    ends.connection.connection_made(FullTransport(ends.connection))
     ends.send(GET)
-    ends.server.write(ok(b"x" * (2 * MEBIBYTE))[:-1])
-    assert ends.budget.held == 2 * MEBIBYTE
+    ends.server.write(answer)
+    assert ends.budget.held == len(answer)
     ends.connection.connection_lost(None)
     assert ends.budget.held == 0
     assert not isinstance(ends.connections.admit(OtherServer, "127.0.0.1"), str)

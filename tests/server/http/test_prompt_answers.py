@@ -174,7 +174,6 @@ async def test_an_encoded_body_and_a_large_one_are_refused(listen: Serve, connec
     assert "larger than" in msgspec.json.decode(body)["Error"]
 
 
-# Few enough that a request arrives as a whole: aiohttp answers one in two parts, and holds nothing.
 NAMES = [f"a-node-with-a-long-name-{number}" for number in range(400)]
 LARGE = msgspec.json.encode(names_request(*NAMES))
 LARGE_REQUEST = request(headers=b"Content-Length: %d\r\n" % len(LARGE), body=LARGE)

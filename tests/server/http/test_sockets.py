@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from server.call import LimitedLog
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections
-from server.http.sockets import Listener, Shutdown, listening, serve
+from server.http.sockets import Listener, Lobby, Shutdown, listening, serve
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.settings import Settings
@@ -145,6 +145,74 @@ async def test_an_unfinished_handshake_does_not_delay_the_end(
         assert await reader.read() == b""
     writer.close()
     await writer.wait_closed()
+
+
+async def test_the_oldest_handshakes_of_an_address_give_way(
+    server: web.Server, keyring: Keyring
+) -> None:
+    """After a second, to others of the same address; those of another one go on at once."""
+    credentials = Credentials(keyring.files, Metrics(CollectorRegistry(), "1.2.3"), LOG)
+    listener = Listener(server, connections(), credentials)
+    host, port = await listener.open("127.0.0.1", 0)
+    silent = [await asyncio.open_connection(host, port) for _ in range(20)]
+    await settled()
+    time = asyncio.get_running_loop().time
+    for source, most in (("127.0.0.2", 0.5), ("127.0.0.1", 1.5)):
+        began = time()
+        _, writer = await asyncio.open_connection(
+            host, port, ssl=keyring.client(), local_addr=(source, 0)
+        )
+        writer.transport.abort()
+        assert time() - began < most
+    async with asyncio.timeout(2):
+        assert await silent[0][0].read() == b""
+    for _, writer in silent:
+        writer.close()
+    await listener.close()
+
+
+async def test_connections_begin_in_turns_by_address() -> None:
+    """So a burst of one address is not before another one, however many came first."""
+    begun = list[str]()
+
+    def begin(connection: socket.socket, host: str, *, has_spoken: bool) -> str:
+        connection.close()
+        assert not has_spoken
+        begun.append(host)
+        return ""
+
+    lobby, pairs = Lobby(500, begin, print), [socket.socketpair() for _ in range(101)]
+    for number, (ours, _) in enumerate(pairs):
+        ours.setblocking(False)
+        lobby.put(ours, "127.0.0.2" if number < 100 else "127.0.0.3")
+    assert lobby.look() == 16
+    assert begun[:2] == ["127.0.0.2", "127.0.0.3"]
+    lobby.close()
+    assert len(begun) == 101
+    for _, theirs in pairs:
+        theirs.close()
+
+
+async def test_an_address_without_a_place_is_asked_about_twice_a_look() -> None:
+    """Once for those that have spoken, and once for those that have not: they may have one."""
+    asked = list[tuple[str, bool]]()
+
+    def begin(_: socket.socket, host: str, *, has_spoken: bool) -> str:
+        asked.append((host, has_spoken))
+        return "too_many_of_address"
+
+    lobby, pairs = Lobby(500, begin, lambda *_: None), [socket.socketpair() for _ in range(100)]
+    for number, (ours, theirs) in enumerate(pairs):
+        ours.setblocking(False)
+        if number >= 50:
+            theirs.send(b"a")
+        lobby.put(ours, f"127.0.0.{number % 2}")
+    lobby.look()
+    assert sorted(asked) == [(f"127.0.0.{n}", said) for n in (0, 1) for said in (False, True)]
+    asked.clear()
+    for ours, theirs in pairs:
+        theirs.close()
+        ours.close()
 
 
 @contextmanager

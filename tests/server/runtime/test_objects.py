@@ -274,18 +274,19 @@ def test_what_is_about_the_object_stays() -> None:
     assert not found.changed(objects)
 
 
-def test_a_file_whose_check_is_late_at_the_start_keeps_all_pods_waiting() -> None:
-    """What it says is not known; one that comes later takes no pod away."""
-    process, clock = Unlucky(1, LATE), HandClock()
+def test_a_file_whose_check_is_late_is_checked_again() -> None:
+    """Nobody knows its pods until then."""
+    process, clock = Unlucky(2, LATE), HandClock()
     files = Files(process, LOG, clock)
     first = {"a.policy": f"cluster policy a {{ {READY} }}"}
     (late,) = files.read(first).values()
-    assert [each.policy.selector for each in late.refusing] == [None]
+    assert (late.refusing, late.knows_pods) == ((), False)
     clock.now += 2
     assert files.changed(first)
     (checked,) = files.read(first).values()
     assert ([each.policy.name for each in checked.policies], checked.refusing) == (["a"], ())
-    process.calls = process.asked + 1
+    assert checked.knows_pods
+    process.calls = process.asked + 2
     more = {**first, "b.policy": f"cluster policy b {{ {READY} }}"}
     assert [each.refusing for each in files.read(more).values()] == [(), ()]
     clock.now += 2

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.enforced import InForce, succeed
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.loader import UnreadFile
-from policies.validation import InForce, Validation, Validator, succeed
+from policies.validation import Validation, Validator
 from server.runtime.policies import BURST, MOST_FINDINGS, MOST_TEXT, PolicyLog, PolicyReader
 from tests.support.served import PROCESSES
 

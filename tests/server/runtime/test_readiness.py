@@ -6,11 +6,10 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
-from server.capabilities.policy_statuses import UNMET, Outcomes, Statuses
+from server.capabilities.policy_statuses import UNMET, Outcomes, Reported, Statuses, with_times
 from server.runtime.cluster_runtime import readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 

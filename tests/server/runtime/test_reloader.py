@@ -127,6 +127,23 @@ def test_pods_of_a_policy_that_never_held_wait(
     assert (passing(it), it.readiness()[0].failure) == (["n1"], "")
 
 
+def test_a_server_that_keeps_all_pods_waiting_for_a_file_is_not_ready(
+    policies: Path, cluster: Path
+) -> None:
+    """So a rollout with a broken file ends at its first replica."""
+    write(policies, "polcy a {")
+    it = reloader(policies, cluster)
+    with pytest.raises(WaitingError):
+        passing(it)
+    assert not it.readiness()[0].is_warning
+    write(policies, disk("ssd"))
+    settle(it)
+    write(policies, "polcy a {")
+    settle(it)
+    assert passing(it) == ["n1"]
+    assert it.readiness()[0].is_warning
+
+
 def test_a_file_that_could_not_be_read_is_read_again(policies: Path, cluster: Path) -> None:
     """Nothing of it changes when the machine has files to open again. Until then pods wait."""
     usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -175,6 +192,7 @@ def test_a_snapshot_that_lacks_what_policies_read_has_a_warning(
     assert "cluster: the snapshot lacks replicasets that policies read" in caplog.text
 
 
+@pytest.mark.process
 def test_snapshots_that_were_replaced_leave_the_memory(policies: Path, cluster: Path) -> None:
     """Their objects are left out of garbage collections only until another snapshot is read."""
     it = reloader(policies, cluster)
@@ -195,7 +213,7 @@ def test_snapshot_that_cannot_be_read_leaves_the_last_one(
     write(cluster, cluster.read_text(encoding="utf-8")[:-5])
     settle(it)
     assert passing(it) == ["n1"]
-    assert "ends in the middle of its JSON" in caplog.text
+    assert "is not JSON: input data was truncated" in caplog.text
     assert "the last snapshot stays" in caplog.text
     cluster.unlink()
     settle(it)

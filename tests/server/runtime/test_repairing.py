@@ -231,6 +231,7 @@ policy web {
 """
 
 
+@pytest.mark.process
 async def test_pods_that_come_back_at_once_end_the_repair() -> None:
     """Their template names the node, so nobody ever sees them without one."""
     async with cluster(FILTER, workloads=[Workload("web", 4, more={"on": "s0"})]) as found:
@@ -241,6 +242,7 @@ async def test_pods_that_come_back_at_once_end_the_repair() -> None:
         assert "came back to s0" in state.text
 
 
+@pytest.mark.process
 async def test_pods_that_another_scheduler_puts_back_end_the_repair() -> None:
     """Also while other policies are edited."""
     other = """
@@ -260,6 +262,7 @@ async def test_pods_that_another_scheduler_puts_back_end_the_repair() -> None:
         assert len(found.evictions) <= 4, "as many as are placed before the next survey"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_slow_controller_hides_no_return(known: bool) -> None:
     """Its pods come after minutes, and how many it wants is known or not."""

@@ -77,8 +77,9 @@ async def view() -> AsyncIterator[Asked]:
     users, seconds = Users(), [0.0]
 
     async def answer(request: web.Request) -> web.Response:
-        namespaces = (await access.check(request)).namespaces
-        return web.json_response(None if namespaces is None else sorted(namespaces))
+        reader = await access.check(request)
+        found = None if reader.namespaces is None else sorted(reader.namespaces)
+        return web.json_response(found, headers={"Owner": reader.owner})
 
     access = ViewAccess(users, lambda: seconds[0])
     app = web.Application(middlewares=[guard(access)])
@@ -93,6 +94,15 @@ async def view() -> AsyncIterator[Asked]:
     )
     async with TestClient(TestServer(app)) as client:
         yield Asked(users, client, seconds)
+
+
+async def test_readers_of_a_namespace_have_turns_together_and_others_their_own(view: Asked) -> None:
+    async def owner(token: str) -> str:
+        path, headers = f"{API}/explain/shop/web", {"Authorization": f"Bearer {token}"}
+        async with view.client.get(path, headers=headers) as response:
+            return response.headers["Owner"]
+
+    assert (await owner("jane"), await owner("admin")) == ("shop", "user admin")
 
 
 async def test_without_a_token_nothing_is_told_but_how_to_get_one(view: Asked) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -269,3 +270,9 @@ async def test_what_can_stand_at_a_place_is_told(view: Asked) -> None:
     text = 'policy a { use "ce'
     _, found = await view.post({"text": text, "offset": len(text)})
     assert 'ceiling"' in [c["text"] for c in found["candidates"]]
+
+
+async def test_drafts_take_turns(view: Asked) -> None:
+    """Who asks while the draft of another one is checked gets an answer after it."""
+    answers = await asyncio.gather(*(view.post(DRAFT) for _ in range(3)))
+    assert [status for status, _ in answers] == [200] * 3

@@ -36,7 +36,7 @@ policy web {
   filter "cool" { require int(node.labels["degrees"]) < 30 }
   limit "two" {
     pods where peer.labels["app"] == "web"
-    per domain node.labels["zone"]
+    per node.labels["zone"]
     at most 2
     strict
   }

@@ -41,6 +41,16 @@ async def test_a_member_is_held(parts: Parts) -> None:
     )
 
 
+async def test_a_simulation_names_what_is_held(parts: Parts) -> None:
+    """It counts on its node, so two more places are left for the others."""
+    async with view_of(parts) as url, ClientSession(url) as session:
+        headers = {"Content-Type": "application/json"}
+        async with session.post("/api/v1/simulate", data=b"{}", headers=headers) as response:
+            found = await response.json()
+    assert found["held"] == {"shop/a-0": "n0"}
+    assert [each["pod"] for each in found["pods"]] == ["shop/a-1", "shop/a-2"]
+
+
 def test_a_command_shows_it_with_the_last_decision(
     parts: Parts, placet: Placet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

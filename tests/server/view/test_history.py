@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
+import threading
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+import server.view.history
 from engine.decision.journal import Journal
 from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
@@ -35,6 +40,7 @@ def history(path: Path | None, clock: Clock) -> History:
 
 
 async def taken(found: History, clock: Clock, number: int, numbers: Mapping[str, float]) -> None:
+    await found.read()
     for _ in range(number):
         await found.take(numbers)
         clock.now += MINUTE
@@ -78,10 +84,12 @@ async def test_a_damaged_file_is_left_out_and_said(
         file.write_bytes(damaged)
         caplog.clear()
         second = history(file, clock)
+        await second.read()
         assert len(second.listed(1).times) == 0
         assert "is damaged: it begins anew" in caplog.text
         await taken(second, clock, 1, WAITING)
         third = history(file, clock)
+        await third.read()
         assert len(third.listed(1).times) == 1
 
 
@@ -104,7 +112,75 @@ async def test_on_a_full_disk_the_last_whole_one_stays(
     assert caplog.messages[1:] == ["the history cannot be written: no such device or address"]
     await taken(first, clock, 1, WAITING)
     again = history(file, clock)
+    await again.read()
     assert len(again.listed(1).times) == 6
+
+
+@pytest.mark.parametrize("silent", ["_read", "_write"])
+async def test_a_silent_disk_holds_up_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    """What could not be read or written is, as soon as it answers."""
+    monkeypatch.setattr("server.view.history._DISK_SECONDS", 0.05)
+    file, clock, answers = tmp_path / "history", Clock(), threading.Event()
+    await taken(history(file, clock), clock, 3, WAITING)
+    work = getattr(server.view.history, silent)
+
+    def blocks(*args: object) -> object:
+        answers.wait(60)
+        return work(*args)
+
+    monkeypatch.setattr(f"server.view.history.{silent}", blocks)
+    found = history(file, clock)
+    began = time.monotonic()
+    await taken(found, clock, 2, WAITING)
+    assert time.monotonic() - began < 1
+    assert len(found.listed(1).times) == (2 if silent == "_read" else 5)
+    assert caplog.text.count("the file system does not answer") == 2 - (silent == "_read")
+    answers.set()
+    while True:
+        await taken(found, clock, 1, WAITING)
+        again = history(file, clock)
+        await again.read()
+        if (samples := len(again.listed(1).times)) > 5:
+            break
+    assert again.listed(1).times == found.listed(1).times
+    assert samples == len(found.listed(1).times)
+
+
+@pytest.mark.process
+def test_the_end_of_the_process_does_not_wait_for_a_silent_disk(tmp_path: Path) -> None:
+    began = time.monotonic()
+    run = [sys.executable, "-c", ENDS, str(tmp_path / "history")]
+    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "written\n"
+    assert time.monotonic() - began < 30
+
+
+ENDS = """
+import asyncio, logging, os, pathlib, sys, threading
+from server.view.history import History
+
+reached = threading.Event()
+
+def fsync(number):
+    reached.set()
+    threading.Event().wait(300)
+
+os.fsync = fsync
+
+async def main():
+    found = History("placet-0", pathlib.Path(sys.argv[1]), logging.getLogger("placet"))
+    writing = asyncio.create_task(found.follow(sample, lambda: None))
+    while not reached.is_set():
+        await asyncio.sleep(0.01)
+    writing.cancel()
+    print("written")
+
+async def sample():
+    return {}
+
+asyncio.run(main())
+"""
 
 
 async def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
@@ -121,6 +197,11 @@ async def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
     assert len(again.listed(1).times) == 7
     clock.now += 30 * 86_400
     assert len(again.listed(1).times) == 5
+
+
+def state(path: Path) -> object:
+    found = path.lstat()
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns
 
 
 def large(path: Path) -> None:
@@ -146,10 +227,10 @@ async def test_what_is_no_history_is_left_alone(
     """And the numbers begin with the replica."""
     file, clock = tmp_path / "file", Clock()
     make(file)
-    before = file.lstat()
+    before = state(file)
     found = history(file, clock)
     await taken(found, clock, 2, WAITING)
-    assert file.lstat() == before
+    assert state(file) == before
     listed = found.listed(1)
     assert (listed.kept, listed.series["waiting pods"]) == (False, [1, 1])
     assert f"the history `{file}` is not read or written: {why}" in caplog.text

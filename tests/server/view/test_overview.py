@@ -29,7 +29,7 @@ policy web {
   for pods where pod.labels["app"] == "web"
   limit "zone" {
     pods where peer.labels["app"] == "web"
-    per domain node.labels["topology.kubernetes.io/zone"]
+    per node.labels["topology.kubernetes.io/zone"]
     at most 3
     strict
   }

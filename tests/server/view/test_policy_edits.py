@@ -126,9 +126,11 @@ def test_an_edit_ahead_of_the_clock_hides_no_later_one() -> None:
 async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
     """And an edit while nobody looked is one."""
     first = history_of(tmp_path / "history")
+    await first.read()
     look(first, AT, "policy web {} policy api {} policy old {}")
     await first.take({})
     again = history_of(tmp_path / "history")
+    await again.read()
     look(again, "2026-11-21T13:00:00Z", "policy web {} policy api {} policy new {}")
     actions = {each.address: each.action for each in again.edits}
     assert actions == {"web": "edited", "api": "edited", "old": "deleted"}
@@ -162,7 +164,7 @@ async def test_a_problem_of_a_field_stands_at_the_field() -> None:
 
 TEXT = """
 policy web { for pods where pod.labels["app"] == "web" filter "a" { require true } }
-policy low { weight 0 failure ignore for pods where true filter "b" { require node.nme == "x" } }
+policy low { weight 0 missing pass for pods where true filter "b" { require node.nme == "x" } }
 policy all { for pods where pod.labels["app"] != "" filter "c" { require node.name == "n" } }
 """
 SPEC = {"podSelector": {"matchLabels": {"app": "web"}}}

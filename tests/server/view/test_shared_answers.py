@@ -84,14 +84,14 @@ cluster policy ops {
     all pods where peer.labels["app"] == pod.labels["app"]
     per node at most 1 strict
   }
-  limit "teams" { all pods where true per domain node.pods[0].labels["team"] at most 1 strict }
+  limit "teams" { all pods where true per node.pods[0].labels["team"] at most 1 strict }
   limit "owners" {
     all pods where true
-    per domain data.racks[node.name].owner at most 1 strict
+    per data.racks[node.name].owner at most 1 strict
   }
-  limit "of a group" { all pods where true per group team at most 1 strict }
-  limit "zones" { all pods where true per domain node.zone at most 1 strict }
-  limit "used" { all pods where true used nodes at most 1 strict }
+  limit "of a group" { all pods where true per team at most 1 strict }
+  limit "zones" { all pods where true per zone at most 1 strict }
+  limit "used" { all pods where true used node at most 1 strict }
   share "half" { of all pods where true on nodes where node.pods[0].name == "x" at most 1% strict }
   spread "wide" { pods where true over node.pods[0].labels["team"] skew at most 1 strict }
   cards "gpu" { on node [{"m": 1}] take {"m": 2} detail "{node.cards['gpu']}" }

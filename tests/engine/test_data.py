@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cache.cluster_copy import Form
-from engine.data.reading import (
+from engine.data import (
     DataError,
     NoRoomError,
     form_of_name,
@@ -154,6 +154,13 @@ def test_what_is_no_csv_table(text: str | bytes, said: str) -> None:
     assert refused(text) == said
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_column_that_no_row_has_is_missing(complete: bool) -> None:
+    """In the text of a source as in one that stands for it."""
+    rows = rows_of_text(spec_of(RACKS), b'{"r7": {"watts": 5}}', "yaml", AT, complete=complete).rows
+    assert plain(rows) == {"r7": (5.0, None)}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -161,7 +168,7 @@ def test_what_is_no_csv_table(text: str | bytes, said: str) -> None:
         ("", "it is neither a list of objects nor a mapping from keys to objects"),
         ("- 1", "line 1 is not an object"),
         ('[{"watts": 1}]', "line 1 has no `rack`, which is the key"),
-        ('[{"rack": "a", "watts": 1}]', "there is no column `owner`, only `watts`"),
+        ('[{"rack": "a", "watt": 1}]', "there is no column `watts`, only `watt`"),
         ('[{"rack": "a", "watts": [1]}]', "line 1, column `watts`: a list is not a number"),
         ('[{"rack": "a", "watts": true}]', "line 1, column `watts`: `true` is not a number"),
         ('[{"rack": "a", "watts": NaN}]', "line 1, column `watts`: `NaN` is not a number"),
@@ -297,6 +304,15 @@ def test_rows_of_prometheus() -> None:
     assert sample.rows["n1"].time == Timestamp(960_500_000_000)
     assert sample.rows["n2"].time == Timestamp(AT)
     assert (sample.left_out, sample.cause) == (3, "a series has no label `node`")
+
+
+def test_what_makes_an_answer_doubtful() -> None:
+    ahead = vector(({"node": "n1"}, [AT / 1e9 + 60, "1"]), ({"node": "n2"}, [AT / 1e9 + 2, "1"]))
+    said = "the time of 1 row is to come, so nobody knows how old they are"
+    assert rows_of_prometheus(PROMETHEUS, ahead, AT).doubt == said
+    partial = json.dumps({**json.loads(vector()), "warnings": ["store a is away"]}).encode()
+    found = rows_of_prometheus(PROMETHEUS, partial, AT)
+    assert found.doubt == "Prometheus warns: store a is away"
 
 
 def test_no_series_are_an_empty_table() -> None:

@@ -1,4 +1,4 @@
-"""Reading: the rows of a table, from what its source has sent.
+"""Data: the rows of a table, from what its source has sent.
 
 Pure functions from bytes to rows, without state; a keeper of `engine.cluster` calls them in a
 thread. What they read may be hostile. So all of it is bounded, and goes in short steps, between
@@ -23,15 +23,16 @@ import msgspec
 import yaml
 
 from engine.cache.cluster_copy import Form
-from engine.objects.decoding import read_json
 from engine.objects.remembered import bytes_of
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
-from grammar.messages.texts import shown
+from grammar.messages.texts import counted, shown
 from grammar.tree.policy import FromConfigMap, FromFile, FromPrometheus
 from grammar.values.errors import EvaluationError
+from grammar.values.lists import PLUS
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp
+from policies.resource import read_json
 
 # A row is of the class `TableSpec.row`.
 Row = Any
@@ -51,6 +52,8 @@ MOST_GIVEN_BYTES = 64 << 20
 _KEY = "key"
 # What a row of a text in place of a source can say of itself.
 _AGE = "age"
+# Clocks differ by so much at most.
+_CLOCKS_DIFFER = 10 * SECOND
 _MOST_SHOWN = 80
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?\Z", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,20}\Z", re.ASCII)
@@ -69,13 +72,16 @@ class NoRoomError(Exception):
 class RowSample:
     """Sample of rows: the answer of a source, and how many were left out because of `cause`.
 
-    The rows of a text take about so many `bytes`.
+    The rows of a text take about so many `bytes`. `doubt` says why they may not be all, or not of
+    the time that they say. Several objects have each key of `shared`, so none has a row.
     """
 
     rows: Mapping[str, Row]
     left_out: int = 0
     cause: str = ""
     bytes: int = 0
+    doubt: str = ""
+    shared: frozenset[str] = frozenset()
 
 
 def form_of_name(name: str) -> Form:
@@ -99,7 +105,8 @@ def rows_of_text(
 
     The time is in nanoseconds. CSV has a header. YAML, and so JSON, is a list of objects, or a
     mapping from keys to objects, whose keys are the column `by`. Columns that are not declared are
-    left alone; those that are must be there if the text is to be `complete`. One that is not stands
+    left alone. Those that are must be in the header of CSV, and some row of YAML has one of them,
+    if the text is to be `complete`. One that is not stands
     for a source: a row can have an `age`, as in `90s`, and there can be as many as of objects. The
     rows take at most `room` bytes. Raises DataError, and NoRoomError.
     """
@@ -122,7 +129,7 @@ def rows_of_text(
         maker.bytes += len(key)
         if room is not None and maker.bytes > room:
             raise NoRoomError
-    if rows and not is_csv:
+    if rows and not is_csv and known.isdisjoint(needed):
         _check_columns(known | {by}, by, needed)
     return RowSample(rows, bytes=maker.bytes)
 
@@ -464,11 +471,12 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
         raise DataError(f"the answer is a {_quoted(found.kind)}, and not a NodeMetricsList")
     rows: dict[str, Row] = {}
     negative, maker = "", _RowMaker(spec)
-    left_out = 0
+    left_out, ahead = 0, 0
     for item in found.items or ():
         try:
             node = msgspec.json.decode(item, type=_NodeMetrics)
-            time = Timestamp(min(Timestamp.parse(node.timestamp).nanos, now))
+            said = Timestamp.parse(node.timestamp).nanos
+            time, ahead = Timestamp(min(said, now)), ahead + _is_ahead(said, now)
         except (msgspec.MsgspecError, UnicodeDecodeError, EvaluationError) as error:
             raise DataError(f"item {len(rows) + left_out + 1} is no NodeMetrics: {error}") from None
         place = f"node {_quoted(node.metadata.name)}"
@@ -477,7 +485,17 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
             left_out, negative = left_out + 1, f"{place} uses less than nothing"
             continue
         _add(rows, _key(node.metadata.name, "name", place), row, place)
-    return RowSample(rows, left_out, negative)
+    return RowSample(rows, left_out, negative, doubt=_ahead(ahead))
+
+
+def _is_ahead(nanos: int, now: int) -> bool:
+    return nanos > now + _CLOCKS_DIFFER
+
+
+def _ahead(rows: int) -> str:
+    """Why some rows are not of the time that their source says; empty for no rows."""
+    number = f"the time of {counted(rows, 'row')} is to come"
+    return f"{number}, so nobody knows how old they are" if rows else ""
 
 
 # ---- Prometheus
@@ -487,6 +505,7 @@ class _Answer(msgspec.Struct, frozen=True):
     status: str
     data: msgspec.Raw = msgspec.Raw(b"null")
     error: str = ""
+    warnings: list[str] = []
 
 
 class _Data(msgspec.Struct, frozen=True):
@@ -518,11 +537,12 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
         kind = _quoted(found.resultType)
         raise DataError(f"the result of the query is a {kind}: it must be an instant vector")
     rows: dict[str, Row] = {}
-    left_out, unlabelled, cause = 0, 0, ""
+    left_out, unlabelled, ahead, cause = 0, 0, 0, ""
     for number, item in enumerate(found.result, 1):
         try:
             series = msgspec.json.decode(item, type=_Series)
-            value, time = _sample_of(series, now)
+            value, said = _sample_of(series)
+            time, ahead = Timestamp.of(min(said, now)), ahead + _is_ahead(said, now)
         except (EvaluationError, ValueError) as error:
             raise DataError(f"series {number} has no sample: {error}") from None
         key = series.metric.get(label, "")
@@ -536,19 +556,20 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
         _add(rows, _key(key, label, place), spec.row(time=time, value=value), place)
     if unlabelled and unlabelled == left_out and not rows:
         raise DataError(f"no series has the label {_quoted(label)}")
-    return RowSample(rows, left_out, cause)
+    warnings = shown("; ".join(answer.warnings)) if answer is not None else ""
+    doubt = f"Prometheus warns: {warnings}" if warnings else _ahead(ahead)
+    return RowSample(rows, left_out, cause, doubt=doubt)
 
 
 _NO_VALUES = {"NaN", "+Inf", "-Inf", "Inf"}
 
 
-def _sample_of(series: _Series, now: int) -> tuple[float | None, Timestamp]:
-    """The value, None for one that is no number, and the time. Raises EvaluationError."""
+def _sample_of(series: _Series) -> tuple[float | None, int]:
+    """The value, None for one that is no number, and the nanoseconds. Raises EvaluationError."""
     seconds, text = series.value
     if not math.isfinite(seconds) or abs(seconds) >= _MOST_INT / SECOND:
         raise EvaluationError("its time is out of range")
-    time = Timestamp.of(min(int(seconds * SECOND), now))
-    return (None if text in _NO_VALUES else _double(text)), time
+    return (None if text in _NO_VALUES else _double(text)), int(seconds * SECOND)
 
 
 # ---- objects
@@ -583,6 +604,25 @@ def row_of_object(
         return None
     finally:
         frame.object = None
+
+
+def row_of_both(spec: TableSpec, one: Row, other: Row) -> Row:
+    """The row of a key that two objects have: what they are together, by the words of the columns.
+
+    A column without a word is missing, and one in which either has no value.
+    """
+    values: dict[str, object] = {}
+    for column in spec.columns:
+        cells = getattr(one, column.name), getattr(other, column.name)
+        if not column.over or None in cells:
+            continue
+        try:
+            value = max(cells) if column.over == "max" else PLUS[column.type.name](*cells)
+        except EvaluationError:
+            continue
+        if _is_cell(value):
+            values[column.name] = value
+    return spec.row(time=max(one.time, other.time, key=lambda time: time.nanos), **values)
 
 
 def _is_cell(value: object) -> bool:

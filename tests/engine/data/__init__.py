@@ -1,1 +1,0 @@
-"""Tests of the rows that texts, answers and objects of sources have."""
