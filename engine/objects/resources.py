@@ -10,7 +10,7 @@ off by default.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -81,12 +81,10 @@ def pod_limits(spec: PodSpec | None, status: PodStatus | None) -> dict[str, Quan
 
 def total_requests(pods: Iterable[Mapping[str, Quantity]]) -> Resources:
     """The sum of the requests of several pods; `pods` is the number of pods."""
-    total = Resources()
-    count = 0
-    for requests in pods:
-        count += 1
+    total, counted = Resources(), [*pods]
+    for requests in counted:
         _add(total, requests)
-    total["pods"] = Quantity.parse(str(count))
+    total["pods"] = Quantity.parse(str(len(counted)))
     return total
 
 
@@ -141,9 +139,8 @@ class _Sum:
         _raise(total, peak)
 
     def _counted(self, container: Container) -> Amounts:
-        return self._in_force(
-            self._amounts(container.resources), self._containers.get(container.name)
-        )
+        status = self._containers.get(container.name)
+        return self._in_force(self._amounts(container.resources), status)
 
     def _in_force(self, declared: Amounts, status: ContainerStatus | PodStatus | None) -> Amounts:
         """The amounts that count: during a resize the larger of the declared and the actual ones.
@@ -166,8 +163,7 @@ class _Sum:
 
 def _add(total: Amounts, amounts: Mapping[str, Quantity]) -> None:
     for resource, more in amounts.items():
-        sum_ = total.get(resource)
-        if sum_ is None:
+        if (sum_ := total.get(resource)) is None:
             total[resource] = more
         else:  # as in Go's Quantity.Add, the first amount that is not zero gives the suffix
             suffix = sum_.suffix if sum_.nanos else more.suffix
@@ -176,8 +172,7 @@ def _add(total: Amounts, amounts: Mapping[str, Quantity]) -> None:
 
 def _raise(largest: Amounts, amounts: Mapping[str, Quantity]) -> None:
     for resource, amount in amounts.items():
-        known = largest.get(resource)
-        if known is None or known < amount:
+        if (known := largest.get(resource)) is None or known < amount:
             largest[resource] = amount
 
 
@@ -190,14 +185,17 @@ class _QuotaStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quota(msgspec.Struct, frozen=True, gc=False):
-    """Quota of a namespace: a ResourceQuota, with what its status has."""
+    """Quota of a namespace: a ResourceQuota. With scopes it may be about other pods."""
 
+    spec: dict[str, Any] | None = None
     status: _QuotaStatus = _QuotaStatus()
 
     def lacks(self, requests: PodRequests, limits: Mapping[str, Quantity]) -> str:
-        """The resource without room for another pod, as `4 of 4 pods`; empty for none."""
+        """The resource without room for another pod, as `4 of 4 pods`; empty for none or scopes."""
+        has_scopes = any(map((self.spec or {}).get, ("scopes", "scopeSelector")))
+        hard = {} if has_scopes else self.status.hard or {}
         more = {**requests, PODS: _ONE, **{f"limits.{name}": each for name, each in limits.items()}}
-        for name, most in sorted((self.status.hard or {}).items()):
+        for name, most in sorted(hard.items()):
             taken = more.get(name.removeprefix("count/").removeprefix("requests."), Quantity.ZERO)
             used = (self.status.used or {}).get(name, Quantity.ZERO)
             if taken.nanos and used.nanos + taken.nanos > most.nanos:

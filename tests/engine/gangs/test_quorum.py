@@ -371,6 +371,25 @@ def test_the_quota_that_keeps_members_from_being_made(hard: Any, used: Any, said
     assert any("quota" in each.lower() for each in world.gangs.notes()) is bool(said)
 
 
+@pytest.mark.parametrize(
+    ("spec", "is_named"),
+    [
+        ({"scopes": ["Terminating"]}, False),
+        ({"scopes": ["NotTerminating"]}, False),
+        ({"scopeSelector": {"matchExpressions": [{"scopeName": "BestEffort"}]}}, False),
+        ({"scopes": [], "scopeSelector": None}, True),
+        (None, True),
+    ],
+)
+def test_a_quota_with_scopes_is_not_named(spec: Any, *, is_named: bool) -> None:
+    """Whether it is about pods of the gang is not looked at."""
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
+    world.create("db-0", owner=make(world, "Job", {"parallelism": 3}))
+    full = {"spec": spec, "status": {"hard": {"pods": 1}, "used": {"pods": 1}}}
+    world.cache.quotas["shop/team"] = decode_quota(builders.raw(full))
+    assert ("ResourceQuota/team" in str(world.ask("db-0"))) is is_named
+
+
 def test_a_controller_that_has_made_all_pods_is_not_named() -> None:
     world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
     owner = make(world, "StatefulSet", {"podManagementPolicy": "Parallel"})
