@@ -169,7 +169,7 @@ def _values(spec: Spec, page: ManifestText, found: list[Diagnostic]) -> Iterator
         expr, wrong = parse_expression(Source("spec.parameters", _constant(value)))
         found.extend(replace(d, span=place, fix=None) for d in wrong)
         if expr is not None:
-            yield Argument(name, put(expr, place), place)
+            yield Argument(name, put(expr, place), span=place)
 
 
 def _constant(value: object) -> str:

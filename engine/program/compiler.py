@@ -127,7 +127,7 @@ class Stages:
             return None
         if len(kept) == len(joined):
             return body, tuple(found)
-        test = kept[0] if len(kept) == 1 else ast.Chain(op, tuple(kept), body.span, BOOL)
+        test = kept[0] if len(kept) == 1 else ast.Chain(op, tuple(kept), span=body.span, type=BOOL)
         return test, tuple(found)
 
     def _are_values(self, expr: ast.Expr, item: str, found: list[ast.Expr]) -> bool:

@@ -187,7 +187,7 @@ def constant(expr: Expr, parameter: Parameter, schema: Schema) -> Expr | Diagnos
     if wanted == DOUBLE and checked.type == INT:
         value = evaluate(checked, {}, environment)
         assert isinstance(value, int), "it is an int"
-        return Literal(float(value), DOUBLE, expr.span)
+        return Literal(float(value), DOUBLE, span=expr.span)
     if not agrees(wanted, checked.type):
         example = _shown(parameter.default or _example(wanted, 1))
         return catalogue.wrong_parameter(
@@ -195,7 +195,7 @@ def constant(expr: Expr, parameter: Parameter, schema: Schema) -> Expr | Diagnos
         )
     if isinstance(checked, Unary):
         try:
-            return Literal(evaluate(checked, {}, environment), wanted, expr.span)
+            return Literal(evaluate(checked, {}, environment), wanted, span=expr.span)
         except EvaluationError:
             return catalogue.not_constant(parameter.name, checked.span)
     return checked

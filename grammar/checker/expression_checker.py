@@ -181,7 +181,9 @@ class Checker:
             return replace(expr, type=self._locals[name])
         if not expr.absolute and name in self.environment.lets:
             value = self.environment.lets[name]
-            return ast.LetReference(name, expr.span, value.type, constants_of(value))
+            return ast.LetReference(
+                name, span=expr.span, type=value.type, constants=constants_of(value)
+            )
         if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
             return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
@@ -213,7 +215,7 @@ class Checker:
     def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:
         """A declared name with its type; None if it is unknown."""
         kind = self.environment.variable(name)
-        return None if kind is None else ast.Ident(name, absolute, span, kind)
+        return None if kind is None else ast.Ident(name, absolute, span=span, type=kind)
 
     def _select(self, expr: ast.Select) -> ast.Expr:
         if (whole := self._qualified(expr)) is not None:
@@ -346,9 +348,9 @@ class Checker:
             return replace(expr, type=POISON)
         if (clause := self._cards_clause(expr.args[0])) is None:
             return replace(expr, type=POISON)
-        node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
+        node, pod = (ast.Ident(name, False, span=expr.span) for name in ("node", "pod"))
         in_pick = self._locals.get(CARD) == CARD_TYPE
-        card = ast.Ident(CARD, False, expr.span) if in_pick else None
+        card = ast.Ident(CARD, False, span=expr.span) if in_pick else None
         return self._of_cards(
             clause,
             "fragmentation" if in_pick else "chosen",
@@ -461,7 +463,7 @@ class Checker:
         args = tuple(
             self.check(a, p.type) for a, p in zip(expr.args, known.parameters, strict=False)
         )
-        return ast.DefCall(expr.function, args, expr.span, known.result)
+        return ast.DefCall(expr.function, args, span=expr.span, type=known.result)
 
     def _overload(
         self,

@@ -68,7 +68,7 @@ _TEXT = "`require` and a condition, such as `require node.ready`"
 _REQUIRE = partial(condition, "require", parts.ON_NODE, fields=("requires",), repeats=True)
 _WAIT = ClausePart(
     "wait",
-    lambda c: WaitUntil(reading.expr_of(c), reading.seconds_of(c), reading.span_of(c)),
+    lambda c: WaitUntil(reading.expr_of(c), reading.seconds_of(c), span=reading.span_of(c)),
     _wait_lines,
     _checked_wait,
     word="wait until",

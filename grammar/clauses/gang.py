@@ -12,7 +12,7 @@ from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic
-from grammar.tree.ast import NO_SPAN, Expr
+from grammar.tree.ast import NO_SPAN, Expr, Placed
 from grammar.tree.clause_parts import Bound, ClauseThatRejects, SchedulerNeed, WrittenCondition
 from grammar.tree.printer import print_expression, print_length
 from grammar.tree.source import Span
@@ -23,7 +23,7 @@ MOST_MEMBERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class Needed(Placed):
     """How many members are needed: of all, or of those for which `where` is true: of a role.
 
     `percent` says that it is a percentage of the wanted replicas.
@@ -32,7 +32,6 @@ class Needed:
     amount: float | Expr
     percent: bool = False
     where: Expr | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

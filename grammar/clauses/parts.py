@@ -93,7 +93,7 @@ def _read_bound(c: list[Child]) -> Bound:
     rounding: OneOf["up", "down"] | None = None
     if has(c, "ROUNDING"):
         rounding = "up" if reading.choice(c, "rounding", ("up", "down")) == "up" else "down"
-    return Bound(kind, amount, percent, rounding, span_of(c))
+    return Bound(kind, amount, percent, rounding, span=span_of(c))
 
 
 def bound_lines(bound: Bound) -> Iterator[Line]:
@@ -118,7 +118,7 @@ def _read_strength(c: list[Child]) -> Strength:
         raise reading.bad_number(
             tokens(c, "SIGNED")[0], "weight of a preference", "a number above 0"
         )
-    return Strength(weight, span_of(c))
+    return Strength(weight, span=span_of(c))
 
 
 def _strength_lines(strength: Strength) -> Iterator[Line]:

@@ -156,7 +156,7 @@ def choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
 
 
 def ident(token: SyntaxToken) -> Ident:
-    return Ident(str(token), False, token_span(token))
+    return Ident(str(token), False, span=token_span(token))
 
 
 def weight_of(c: list[Child]) -> float | Expr:
@@ -199,7 +199,7 @@ def _percentage(token: SyntaxToken) -> float | Expr:
     """`40%` as a number, `n%` as a name."""
     text = str(token)[:-1]
     if not text[0].isdigit():
-        return Ident(text, False, Span(token.start_pos, token.end_pos - 1))
+        return Ident(text, False, span=Span(token.start_pos, token.end_pos - 1))
     if (percent := number_of(text)) > 100:
         raise bad_number(token, "percentage of pods", "at most `100%`")
     return percent

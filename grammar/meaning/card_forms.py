@@ -85,8 +85,8 @@ def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     on = clause.on
     if clause.count is not None:
         on = written_out("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
-    names = {"NAME": ast.Literal(clause.name, STRING, span), "ON": on, "NODE": node}
-    names["FACTS"] = ast.Ident(FACTS, True, span)
+    names = {"NAME": ast.Literal(clause.name, STRING, span=span), "ON": on, "NODE": node}
+    names["FACTS"] = ast.Ident(FACTS, True, span=span)
     return written_out("cards.of(NAME, ON, NODE.pods, FACTS)", names, span)
 
 
@@ -113,14 +113,14 @@ def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """The cards of a node that the pod would take, in the order in which they are chosen."""
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     if _picks_by_fragmentation(clause):
-        names |= _facts(clause, node, ast.Ident("pod", False, span), span)
+        names |= _facts(clause, node, ast.Ident("pod", False, span=span), span)
         return written_out(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
     fitting = written_out("cards.fitting(CARDS, TAKE)", names, span)
     if clause.pick is not None:
         by = clause.pick.by
         if clause.pick.order == "most":
-            by = ast.Unary("-", by, by.span)
-        fitting = ast.Comprehension("sortBy", fitting, (CARD,), (by,), span)
+            by = ast.Unary("-", by, span=by.span)
+        fitting = ast.Comprehension("sortBy", fitting, (CARD,), (by,), span=span)
     names = {"FITTING": fitting, "NUMBER": number(clause, span)}
     return written_out("cards.first(FITTING, NUMBER)", names, span)
 
@@ -138,7 +138,7 @@ def fragmentation(
         return written_out(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
     names["TAKEN"] = chosen(clause, node, span)
     if card is not None:
-        names["TAKEN"] = ast.ListLiteral((card,), (), span)
+        names["TAKEN"] = ast.ListLiteral((card,), (), span=span)
     return written_out(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
 
 
@@ -148,8 +148,8 @@ _NEED = 'cards.need(NUMBER, TAKE, POD.requests["cpu"]), NODE.free["cpu"], FACTS,
 
 def _facts(clause: Cards, node: ast.Expr, pod: ast.Expr, span: Span) -> dict[str, ast.Expr]:
     """The parts of what is measured by fragmentation."""
-    name = ast.Literal(clause.name, STRING, span)
-    found = {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+    name = ast.Literal(clause.name, STRING, span=span)
+    found = {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span=span), "NAME": name}
     return found | {"NUMBER": number(clause, span)}
 
 

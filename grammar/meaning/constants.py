@@ -101,9 +101,9 @@ def _spelled_out(reference: ast.LetReference) -> ast.Expr:
     """The constant, or the list of constants, that a `let` stands for."""
     kind, span, name = reference.type, reference.span, reference.name
     if kind.name != "list":
-        return ast.Literal(reference.constants[0], kind, span, name)
-    items = (ast.Literal(value, kind.args[0], span, name) for value in reference.constants)
-    return ast.ListLiteral(tuple(items), (), span, kind)
+        return ast.Literal(reference.constants[0], kind, span=span, let=name)
+    items = (ast.Literal(value, kind.args[0], span=span, let=name) for value in reference.constants)
+    return ast.ListLiteral(tuple(items), (), span=span, type=kind)
 
 
 def constants_of(expr: ast.Expr) -> tuple[str | int, ...]:
@@ -202,12 +202,12 @@ def _logical(chain: ast.Chain) -> ast.Expr:
     """The chain without its neutral constants; a literal where one constant decides it."""
     decisive = chain.op == "||"
     if any(isinstance(o, ast.Literal) and o.value is decisive for o in chain.operands):
-        return ast.Literal(decisive, BOOL, chain.span)
+        return ast.Literal(decisive, BOOL, span=chain.span)
     left = tuple(
         o for o in chain.operands if not (isinstance(o, ast.Literal) and o.value is (not decisive))
     )
     if not left:
-        return ast.Literal(not decisive, BOOL, chain.span)
+        return ast.Literal(not decisive, BOOL, span=chain.span)
     # A single operand that may not be a bool keeps its chain, which checks that.
     return left[0] if len(left) == 1 and left[0].type == BOOL else replace(chain, operands=left)
 
@@ -218,7 +218,7 @@ def _closed(expr: ast.Expr, environment: Environment) -> ast.Expr:
         return expr
     try:
         value = evaluate(expr, {}, environment, _FOLDING_STEPS)
-        return ast.Literal(value, expr.type, expr.span)
+        return ast.Literal(value, expr.type, span=expr.span)
     except EvaluationError:
         return expr
 

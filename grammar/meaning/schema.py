@@ -194,7 +194,7 @@ def print_as_written(expr: ast.Expr, schema: Schema | None) -> str:
 def _as_written(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
     def change(node: object) -> object:
         if isinstance(node, ast.Literal) and node.type in _TEXTS:
-            return ast.Literal(str(node.value), STRING, node.span)
+            return ast.Literal(str(node.value), STRING, span=node.span)
         short = _short_form(node, schema) if isinstance(node, ast.Expr) and schema else None
         return node if short is None else short
 
@@ -212,8 +212,8 @@ def _short_form(expr: ast.Expr, schema: Schema) -> ast.Expr | None:
             continue
         named = {field.parameter: index} if field.parameter and index else {}
         if written_out(field.derived, {"self": record, **named}, expr.span) == expr:
-            short = ast.Select(_as_written(record, schema), field.name, False, expr.span)
-            return ast.Index(short, index, False, expr.span) if named and index else short
+            short = ast.Select(_as_written(record, schema), field.name, False, span=expr.span)
+            return ast.Index(short, index, False, span=expr.span) if named and index else short
     return None
 
 

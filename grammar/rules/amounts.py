@@ -135,7 +135,7 @@ def bound_without_unit(tree: Tree) -> Iterator[Diagnostic]:
             continue
         given = bound.amount
         if not isinstance(given, ast.Expr):
-            given = ast.Literal(Quantity(int(given * NANO)), QUANTITY, bound.span)
+            given = ast.Literal(Quantity(int(given * NANO)), QUANTITY, span=bound.span)
         for found in constants(given, tree.environment):
             if (meant := _meant(added, found)) is not None:
                 message = f"this sum is bounded by {meant.said}"

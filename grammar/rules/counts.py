@@ -143,7 +143,7 @@ def _without_itself(where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagno
     rest = tuple(p for p in parts if not _OTHERS.match(tree.shown(p)))
     if not rest or len(rest) == len(parts):
         return
-    counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, where.span, BOOL)
+    counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, span=where.span, type=BOOL)
     if _counts_itself(counted, tree):
         message = f"this leaves the pod itself out, so {number} of these pods may share a place"
         yield instead(message, where.span, tree.shown(counted))

@@ -241,9 +241,9 @@ class _Writer:
                 made = tuple(self._of(part, free) for part in bodies)
                 return replace(expr, target=self._of(target, names), body=made)
             case ast.Select(operand, name) if _is_written_out(expr):
-                key = ast.Literal(name, STRING, expr.name_span)
+                key = ast.Literal(name, STRING, span=expr.name_span)
                 inner = self._of(operand, names)
-                return ast.Index(inner, key, expr.optional, expr.span, expr.type)
+                return ast.Index(inner, key, expr.optional, span=expr.span, type=expr.type)
             # The usual ones, for the time that a general rewriting takes.
             case ast.Select(operand):
                 return replace(expr, operand=self._of(operand, names))

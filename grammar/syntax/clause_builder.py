@@ -155,8 +155,9 @@ class Builder(ExpressionBuilder):
         items = tuple(i for i in c if isinstance(i, Item))
         namespace = text_of(more[0]) if more else None
         declared = next((p.value for p in c if isinstance(p, ReadPart)), ())
-        where = span_of(c), token_span(token)
-        return Policy(name, items, namespace, cluster, declared, (), *where)
+        return Policy(
+            name, items, namespace, cluster, declared, span=span_of(c), name_span=token_span(token)
+        )
 
     parameters = _part("parameters", _all(Parameter))
 
@@ -165,27 +166,27 @@ class Builder(ExpressionBuilder):
 
     def use(self, c: list[Child]) -> Use:
         arguments = tuple(a for a in c if isinstance(a, Argument))
-        return Use(text_of(string_of(c)), arguments, span_of(c))
+        return Use(text_of(string_of(c)), arguments, span=span_of(c))
 
     def argument(self, c: list[Child]) -> Argument:
         (name,) = tokens(c, "IDENT")
-        return Argument(str(name), expr_of(c), span_of(c))
+        return Argument(str(name), expr_of(c), span=span_of(c))
 
     def description(self, c: list[Child]) -> Setting:
-        return Setting("description", text_of(string_of(c)), span_of(c))
+        return Setting("description", text_of(string_of(c)), span=span_of(c))
 
     def weight(self, c: list[Child]) -> Setting:
         (token,) = tokens(c, "SIGNED")
         number = number_of(str(token))
         if number != int(number) or not 0 <= number < 2**31:
             raise bad_number(token, "weight of a policy", "a whole number from 0 to 2147483647")
-        return Setting("weight", int(number), span_of(c))
+        return Setting("weight", int(number), span=span_of(c))
 
     def mode(self, c: list[Child]) -> Setting:
-        return Setting("mode", choice(c, "mode", ("enforce", "audit")), span_of(c))
+        return Setting("mode", choice(c, "mode", ("enforce", "audit")), span=span_of(c))
 
     def missing_rule(self, c: list[Child]) -> Setting:
-        return Setting("missing", str(_missing(c)), span_of(c))
+        return Setting("missing", str(_missing(c)), span=span_of(c))
 
     def portable(self, c: list[Child]) -> Setting:
         return Setting("portable", span=span_of(c))
@@ -199,21 +200,21 @@ class Builder(ExpressionBuilder):
         once = rates[1] if len(rates) > 1 else 1
         local_data = bool(tokens(c, "LOCAL"))
         value = Repair(rates[0], once, local_data=local_data, begins=begins, ends=ends)
-        return Setting("repair", value, span_of(c))
+        return Setting("repair", value, span=span_of(c))
 
     def for_(self, c: list[Child]) -> ForPods:
-        return ForPods(expr_of(c), span_of(c))
+        return ForPods(expr_of(c), span=span_of(c))
 
     def let(self, c: list[Child]) -> Let:
         (name,) = tokens(c, "IDENT")
-        return Let(str(name), expr_of(c), span_of(c), token_span(name))
+        return Let(str(name), expr_of(c), span=span_of(c), name_span=token_span(name))
 
     def def_(self, c: list[Child]) -> Def:
         (name,) = tokens(c, "IDENT")
         parameters = tuple(p for p in c if isinstance(p, Parameter))
         (result,) = (p for p in c if isinstance(p, ReadPart))
-        where = span_of(c), token_span(name), result.span
-        return Def(str(name), parameters, result.value, expr_of(c), *where)
+        where = {"span": span_of(c), "name_span": token_span(name), "result_span": result.span}
+        return Def(str(name), parameters, result.value, expr_of(c), **where)
 
     def param(self, c: list[Child]) -> Parameter:
         (name,) = tokens(c, "IDENT")
@@ -251,23 +252,25 @@ class Builder(ExpressionBuilder):
         (name,) = tokens(c, "IDENT")
         if declared := [p for p in c if isinstance(p, ReadPart)]:
             (kind,) = declared
-            return Column(str(name), kind.value, None, "", token_span(name), kind.span)
+            return Column(
+                str(name), kind.value, None, "", span=token_span(name), type_span=kind.span
+            )
         if has(c, "COUNT"):
-            one = Literal(1, INT, span_of(c))
-            return Column(str(name), DYN, one, "count", token_span(name), span_of(c))
+            one = Literal(1, INT, span=span_of(c))
+            return Column(str(name), DYN, one, "count", span=token_span(name), type_span=span_of(c))
         value = expr_of(c)
         over: OneOf["sum", "max", ""] = "sum" if has(c, "SUM") else "max" if has(c, "MAX") else ""
-        return Column(str(name), DYN, value, over, token_span(name), value.span)
+        return Column(str(name), DYN, value, over, span=token_span(name), type_span=value.span)
 
     def group(self, c: list[Child]) -> Group:
         (name,) = tokens(c, "IDENT")
-        return Group(str(name), expr_of(c), span_of(c), token_span(name))
+        return Group(str(name), expr_of(c), span=span_of(c), name_span=token_span(name))
 
     def count(self, c: list[Child]) -> Count:
         (pods,) = (part for part in c if isinstance(part, ReadPart))
         name = tokens(c, "IDENT")[0]
         per = read_per(c) if has(c, "PER") else Per("cluster")
-        return Count(str(name), pods.value, per, span_of(c), token_span(name))
+        return Count(str(name), pods.value, per, span=span_of(c), name_span=token_span(name))
 
     counted = _part("pods", read_pods)
 
@@ -287,24 +290,24 @@ class Builder(ExpressionBuilder):
     def test(self, c: list[Child]) -> Test:
         name = string_of(c)
         items = tuple(i for i in c if isinstance(i, TestItem))
-        return Test(text_of(name), items, span_of(c), token_span(name))
+        return Test(text_of(name), items, span=span_of(c), name_span=token_span(name))
 
     def cluster(self, c: list[Child]) -> ClusterFile:
-        return ClusterFile(text_of(string_of(c)), span_of(c))
+        return ClusterFile(text_of(string_of(c)), span=span_of(c))
 
     def at(self, c: list[Child]) -> TestTime:
-        return TestTime(text_of(string_of(c)), span_of(c))
+        return TestTime(text_of(string_of(c)), span=span_of(c))
 
     def test_data(self, c: list[Child]) -> TestData:
         (body,) = (b for b in c if isinstance(b, MapLiteral))
-        return TestData(text_of(string_of(c)), body, span_of(c))
+        return TestData(text_of(string_of(c)), body, span=span_of(c))
 
     def test_object(self, c: list[Child]) -> TestObject:
         name, *on = map(text_of, tokens(c, "STRING"))
         kind: OneOf["namespace", "node", "pod"] = "pod"
         if not has(c, "POD"):
             kind = "node" if has(c, "NODE") else "namespace"
-        return TestObject(kind, name, body_of(c), on[0] if on else None, span_of(c))
+        return TestObject(kind, name, body_of(c), on[0] if on else None, span=span_of(c))
 
     def expect(self, c: list[Child]) -> Expectation:
         node, *by = map(text_of, tokens(c, "STRING"))

@@ -67,13 +67,13 @@ class ExpressionBuilder:
 
     def conditional(self, c: list[Child]) -> ast.Expr:
         condition, then, otherwise = nodes(c)
-        return ast.Conditional(condition, then, otherwise, span_of(c))
+        return ast.Conditional(condition, then, otherwise, span=span_of(c))
 
     def or_(self, c: list[Child]) -> ast.Expr:
-        return ast.Chain("||", tuple(nodes(c)), span_of(c))
+        return ast.Chain("||", tuple(nodes(c)), span=span_of(c))
 
     def and_(self, c: list[Child]) -> ast.Expr:
-        return ast.Chain("&&", tuple(nodes(c)), span_of(c))
+        return ast.Chain("&&", tuple(nodes(c)), span=span_of(c))
 
     def relation(self, c: list[Child]) -> ast.Expr:
         return self._left_to_right(c)
@@ -86,7 +86,7 @@ class ExpressionBuilder:
         assert isinstance(left, ast.Expr)
         for op, right in zip(c[1::2], c[2::2], strict=True):
             assert isinstance(right, ast.Expr)
-            left = ast.Binary(str(op), left, right, Span(left.span.start, right.span.end))
+            left = ast.Binary(str(op), left, right, span=Span(left.span.start, right.span.end))
         return left
 
     def sum(self, c: list[Child]) -> ast.Expr:
@@ -98,13 +98,13 @@ class ExpressionBuilder:
                 run.append(right)
                 continue
             left = self._plus(run)
-            run = [ast.Binary("-", left, right, Span(left.span.start, right.span.end))]
+            run = [ast.Binary("-", left, right, span=Span(left.span.start, right.span.end))]
         return self._plus(run)
 
     def _plus(self, run: list[ast.Expr]) -> ast.Expr:
         if len(run) == 1:
             return run[0]
-        return ast.Chain("+", tuple(run), Span(run[0].span.start, run[-1].span.end))
+        return ast.Chain("+", tuple(run), span=Span(run[0].span.start, run[-1].span.end))
 
     def unary(self, c: list[Child]) -> ast.Expr:
         """A minus before a number becomes part of it, so that the lowest int can be written."""
@@ -120,9 +120,9 @@ class ExpressionBuilder:
                 and operand.value >= 0
                 and sign is signs[-1]
             ):
-                operand = ast.Literal(-operand.value, operand.type, span)
+                operand = ast.Literal(-operand.value, operand.type, span=span)
             else:
-                operand = ast.Unary("!" if str(sign) == "!" else "-", operand, span)
+                operand = ast.Unary("!" if str(sign) == "!" else "-", operand, span=span)
         return operand
 
     def member(self, c: list[Child]) -> ast.Expr:
@@ -138,7 +138,7 @@ class ExpressionBuilder:
         name = str(token)[1:-1] if token.type == "QUOTED" else str(token)
         where, optional = token_span(token), str(dot) == ".?"
         return _Postfix(
-            lambda operand, span: ast.Select(operand, name, optional, span, name_span=where),
+            lambda operand, span: ast.Select(operand, name, optional, span=span, name_span=where),
             token.end_pos,
         )
 
@@ -148,7 +148,7 @@ class ExpressionBuilder:
         end = c[-1]
         assert is_token(end)
         return _Postfix(
-            lambda operand, span: ast.Index(operand, index, optional, span), end.end_pos
+            lambda operand, span: ast.Index(operand, index, optional, span=span), end.end_pos
         )
 
     def method(self, c: list[Child]) -> _Postfix:
@@ -176,7 +176,7 @@ class ExpressionBuilder:
         assert is_token(name)
         if str(name) in RESERVED:
             raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
-        return ast.Ident(str(name), len(c) == 2, span_of(c))
+        return ast.Ident(str(name), len(c) == 2, span=span_of(c))
 
     def call(self, c: list[Child]) -> ast.Expr:
         absolute = str(c[0]) == "."
@@ -186,11 +186,11 @@ class ExpressionBuilder:
         span = span_of(c)
         if str(name) == "has" and len(args) == 1 and not absolute:
             if isinstance(args[0], ast.Select | ast.Index) and not args[0].optional:
-                return ast.Has(args[0], span)
+                return ast.Has(args[0], span=span)
             raise ParseError(catalogue.has_needs_selection(args[0].span))
         if str(name) in RESERVED:
             raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
-        return ast.Call(str(name), None, args, absolute, span, name_span=token_span(name))
+        return ast.Call(str(name), None, args, absolute, span=span, name_span=token_span(name))
 
     def element(self, c: list[Child]) -> _Optional:
         (value,) = nodes(c)
@@ -199,14 +199,14 @@ class ExpressionBuilder:
     def list_literal(self, c: list[Child]) -> ast.Expr:
         elements = [e for e in c if isinstance(e, _Optional)]
         optional = tuple(i for i, e in enumerate(elements) if e.optional)
-        return ast.ListLiteral(tuple(e.value for e in elements), optional, span_of(c))
+        return ast.ListLiteral(tuple(e.value for e in elements), optional, span=span_of(c))
 
     def entry(self, c: list[Child]) -> ast.MapEntry:
         key, value = nodes(c)
         return ast.MapEntry(key, value, is_token(c[0]))
 
     def map_literal(self, c: list[Child]) -> ast.MapLiteral:
-        return ast.MapLiteral(tuple(e for e in c if isinstance(e, ast.MapEntry)), span_of(c))
+        return ast.MapLiteral(tuple(e for e in c if isinstance(e, ast.MapEntry)), span=span_of(c))
 
     def literal(self, c: list[Child]) -> ast.Expr:
         (token,) = c
@@ -214,17 +214,17 @@ class ExpressionBuilder:
         span = token_span(token)
         match token.type:
             case "INT":
-                return ast.Literal(parse_int(str(token)), INT, span)
+                return ast.Literal(parse_int(str(token)), INT, span=span)
             case "FLOAT":
-                return ast.Literal(float(str(token)), DOUBLE, span)
+                return ast.Literal(float(str(token)), DOUBLE, span=span)
             case "STRING":
-                return ast.Literal(text_of(token), STRING, span)
+                return ast.Literal(text_of(token), STRING, span=span)
             case "AMOUNT":
-                return ast.Literal(str(token), STRING, span)
+                return ast.Literal(str(token), STRING, span=span)
             case "TRUE" | "FALSE":
-                return ast.Literal(token.type == "TRUE", BOOL, span)
+                return ast.Literal(token.type == "TRUE", BOOL, span=span)
             case "NULL":
-                return ast.Literal(None, NULL, span)
+                return ast.Literal(None, NULL, span=span)
             case kind:
                 raise ParseError(catalogue.no_such_literal(kind, str(token), span))
 
@@ -234,11 +234,13 @@ def _method(
 ) -> ast.Expr:
     """A method call, or a macro if its name and number of arguments match one."""
     if name == "bind" and len(args) == 3 and isinstance(target, ast.Ident) and target.name == "cel":
-        return ast.Comprehension("cel.bind", args[1], _variables(name, args[:1]), args[2:], span)
+        return ast.Comprehension(
+            "cel.bind", args[1], _variables(name, args[:1]), args[2:], span=span
+        )
     count = MACRO_VARIABLES.get((name, len(args)))
     if count is None:
-        return ast.Call(name, target, args, False, span, name_span=name_span)
-    return ast.Comprehension(name, target, _variables(name, args[:count]), args[count:], span)
+        return ast.Call(name, target, args, False, span=span, name_span=name_span)
+    return ast.Comprehension(name, target, _variables(name, args[:count]), args[count:], span=span)
 
 
 def _variables(macro: str, args: tuple[ast.Expr, ...]) -> tuple[str, ...]:
@@ -289,7 +291,7 @@ def template(token: SyntaxToken, parse_hole: Callable[[str, int], ast.Expr]) -> 
             at += 1
     if text:
         parts.append(unquote(raw[:start] + text + raw[end:]))
-    return Template(tuple(parts), token_span(token))
+    return Template(tuple(parts), span=token_span(token))
 
 
 def _body(raw: str) -> tuple[int, int, bool]:

@@ -16,8 +16,29 @@ from grammar.tree.types import DYN, Type
 NO_SPAN = Span(0, 0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A placed part of a text."""
+
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named(Placed):
+    """A named part of a text, with the place of its name."""
+
+    name_span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Typed(Placed):
+    """A typed expression."""
+
+    type: Type = field(default=DYN, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Placed):
     """A literal. Its type counts for equality, because 1, 1.0 and true are equal in Python.
 
     `let` is the name by which the policy refers to it, if it took another type than that `let` has.
@@ -25,45 +46,38 @@ class Literal:
 
     value: object
     type: Type
-    span: Span = field(default=NO_SPAN, compare=False)
     let: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Ident:
+class Ident(_Typed):
     """An identifier; `absolute` is true for `.name`, which is no local name."""
 
     name: str
     absolute: bool = False
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
+class Select(_Typed):
     """A selection, `operand.name`, or `operand.?name` when optional."""
 
     operand: Expr
     name: str
     optional: bool = False
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class Index(_Typed):
     """`operand[index]`, or `operand[?index]` when optional."""
 
     operand: Expr
     index: Expr
     optional: bool = False
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Typed):
     """A call, `function(args)` or `target.function(args)`.
 
     Until it is checked, a namespaced function has its namespace as the target.
@@ -73,61 +87,49 @@ class Call:
     target: Expr | None
     args: tuple[Expr, ...]
     absolute: bool = False
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(_Typed):
     """A unary operation, `!operand` or `-operand`."""
 
     op: OneOf["!", "-"]
     operand: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(_Typed):
     """A binary operation, `left op right`, for relations, `in`, `-`, `*`, `/` and `%`."""
 
     op: str
     left: Expr
     right: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(_Typed):
     """A chain `a op b op c …` in one node, so that a long one is not a deep tree."""
 
     op: OneOf["&&", "||", "+"]
     operands: tuple[Expr, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional:
+class Conditional(_Typed):
     """`condition ? then : otherwise`."""
 
     condition: Expr
     then: Expr
     otherwise: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(_Typed):
     """A list, `[a, ?b]`; `optional` has the positions of the elements with `?`."""
 
     elements: tuple[Expr, ...]
     optional: tuple[int, ...] = ()
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +142,14 @@ class MapEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class MapLiteral:
+class MapLiteral(_Typed):
     """A map, `{key: value}`."""
 
     entries: tuple[MapEntry, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Comprehension:
+class Comprehension(_Typed):
     """A comprehension, a macro with variables: `target.macro(variables…, body…)`.
 
     The macros are all, exists, exists_one, existsOne, map, filter, transformList, transformMap,
@@ -161,37 +161,29 @@ class Comprehension:
     target: Expr
     variables: tuple[str, ...]
     body: tuple[Expr, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Has:
+class Has(_Typed):
     """`has(operand)`: whether a field or a key exists."""
 
     operand: Select | Index
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class LetReference:
+class LetReference(_Typed):
     """A `let` by name; only in checked trees. `constants`: its value, if it is constant."""
 
     name: str
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
     constants: tuple[str | int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class DefCall:
+class DefCall(_Typed):
     """A call of a `def`; only in checked trees."""
 
     name: str
     args: tuple[Expr, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-    type: Type = field(default=DYN, compare=False)
 
 
 Expr = (

@@ -6,12 +6,11 @@ as in `grammar.tree.ast` hold.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar, Self
 from typing import Literal as OneOf
 
-from grammar.tree.ast import NO_SPAN, Expr
-from grammar.tree.source import Span
+from grammar.tree.ast import Expr, Named, Placed
 
 MissingRule = OneOf["fail", "pass"] | float
 # The ranges that compare the nodes of a request.
@@ -32,11 +31,10 @@ MissingGives = OneOf["verdict", "points"]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class Template(Placed):
     """A template: a text with expressions in braces. `{{` and `}}` are single braces here."""
 
     parts: tuple[str | Expr, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSet:
+class PodSet(Placed):
     """A set of pods: `[sum a of] [all|placed] [STATE] pods where e`, or the pods of the workload.
 
     These have no `where`; with `revision` they are the pods of the asked pod's template.
@@ -64,11 +62,10 @@ class PodSet:
     namespaces: Expr | None = None
     amount: Expr | None = None
     state: PodState = ""
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Placed):
     """A bound: `at most|at least|exactly N` or `N%`. The amount is a number or an expression.
 
     A percentage that is no whole number of pods is rounded: `rounding` says whether up or down; if
@@ -79,15 +76,13 @@ class Bound:
     amount: float | Expr
     percent: bool = False
     rounding: OneOf["up", "down"] | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Strength:
+class Strength(Placed):
     """The strength: `strict`, or `best effort weight N` with a number or a parameter."""
 
     weight: float | Expr | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def strict(self) -> bool:
@@ -132,12 +127,11 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitUntil:
+class WaitUntil(Placed):
     """`wait until e for at most 60s`: what a binding waits for, and how long."""
 
     condition: Expr
     seconds: float
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +147,7 @@ class WrittenCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyClause:
+class AnyClause(Named):
     """The parts of every clause; `missing` says what a missing value means for it.
 
     The properties are what a clause says of itself; a kind overrides those that differ.
@@ -163,8 +157,6 @@ class AnyClause:
     _: KW_ONLY
     when: Expr | None = None
     missing: MissingRule | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
     # Whether it can add up an amount of the pods that it counts.
     may_sum: ClassVar[bool] = False
     # Whether a negative weight turns its points around.

@@ -7,11 +7,11 @@ A policy names tables, groups of nodes and numbers of pods. What every clause sa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 from typing import Literal as OneOf
 
-from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral
+from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral, Named, Placed
 from grammar.tree.clause_parts import AnyClause, Per, PodSet, Repair
 from grammar.tree.source import Span
 from grammar.tree.types import DOUBLE, INT, QUANTITY, Type
@@ -32,7 +32,7 @@ COLUMN_OF = "A column of "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Placed):
     """A column: its type as declared, or the expression of its value in `from objects`.
 
     `over` says what the objects of one key have together, as in `sum quantity(…)`.
@@ -42,16 +42,13 @@ class Column:
     type: Type
     value: Expr | None = None
     over: OneOf["", "sum", "max", "count"] = ""
-    span: Span = field(default=NO_SPAN, compare=False)
     type_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Placed):
     """What every source says of itself; `span` is the place of its first text."""
 
-    _: KW_ONLY
-    span: Span = field(default=NO_SPAN, compare=False)
     word: ClassVar[str]
     columns: ClassVar[tuple[Column, ...]] = ()
     is_watched: ClassVar[bool] = True
@@ -115,7 +112,7 @@ def usual_stale(source: TableSource, every: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class Data(Named):
     """`data "NAME" {…}`: a table, which expressions read as `data.NAME[KEY].COLUMN`.
 
     `names` has the parameters that give texts of the source, by field, until they are filled. A
@@ -129,8 +126,6 @@ class Data:
     names: tuple[tuple[str, Expr], ...] = ()
     every: float = EVERY_SECONDS
     stale: float = STALE_SECONDS
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
     from_span: Span = field(default=NO_SPAN, compare=False)
     every_span: Span = field(default=NO_SPAN, compare=False)
     stale_span: Span = field(default=NO_SPAN, compare=False)
@@ -156,7 +151,7 @@ COUNT, COUNT_OF_NODES = "count", "count of nodes"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Named):
     """`group NAME by EXPR`: the name stands for the group of the node that is being evaluated.
 
     `by` reads the node alone. A node without a value is in no group.
@@ -164,8 +159,6 @@ class Group:
 
     name: str
     by: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def type(self) -> Type:
@@ -174,7 +167,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(Named):
     """`count NAME [per …] = [sum a of] [all] [STATE] pods where e`: a number of pods, or a sum.
 
     It is of the cluster, of the node that is being evaluated, or of another place of this node.
@@ -183,8 +176,6 @@ class Count:
     name: str
     pods: PodSet
     per: Per
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def type(self) -> Type:
@@ -209,7 +200,7 @@ def is_group(kind: Type) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TestObject:
+class TestObject(Placed):
     """An object of a test: `namespace "NAME" {…}`, `node "NAME" {…}` or a pod.
 
     A pod is `pod "ns/NAME" {…} [on "NODE"]`.
@@ -219,11 +210,10 @@ class TestObject:
     name: str
     body: MapLiteral | None
     on: str | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(Placed):
     """`expect pass NODE`, `expect reject NODE by CLAUSE`, `expect bound NODE`, and so on.
 
     The text of the clause has to contain the `message`. A score has `op` and `number`: `expect
@@ -238,76 +228,66 @@ class Expectation:
     number: float | None = None
     victims: tuple[str, ...] = ()
     message: str | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterFile:
+class ClusterFile(Placed):
     """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
 
     path: str
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class TestTime:
+class TestTime(Placed):
     """The time of a test, `at "TIME"`: the value of `now`."""
 
     time: str
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class TestData:
+class TestData(Placed):
     """`data "NAME" {KEY: {COLUMN: VALUE}}` in a test: the rows of a table."""
 
     name: str
     body: MapLiteral
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 TestItem = TestObject | Expectation | ClusterFile | TestTime | TestData
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Test(Named):
     """A `test` block."""
 
     name: str
     items: tuple[TestItem, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 # ---- policies
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Placed):
     """An argument, `NAME: VALUE`: the value of a parameter of a policy that is used."""
 
     name: str
     value: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Use(Placed):
     """`use "NAME" (…)`: another policy's clauses, and values for its parameters."""
 
     name: str
     arguments: tuple[Argument, ...] = ()
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Let:
+class Let(Named):
     """A `let`: a named expression, evaluated wherever its name is used."""
 
     name: str
     value: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,20 +302,18 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Def:
+class Def(Named):
     """A `def`: a named expression with typed parameters."""
 
     name: str
     parameters: tuple[Parameter, ...]
     result: Type
     body: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
     result_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Placed):
     """A setting: `description`, `weight`, `mode`, `missing`, `portable` or `repair`, once at most.
 
     `portable` has no value.
@@ -343,15 +321,13 @@ class Setting:
 
     name: OneOf["description", "weight", "mode", "missing", "portable", "repair"]
     value: str | int | Repair = ""
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ForPods:
+class ForPods(Placed):
     """`for pods where e`: the pods that the policy selects."""
 
     where: Expr
-    span: Span = field(default=NO_SPAN, compare=False)
 
 
 Item = Setting | ForPods | Let | Def | Use | Data | Group | Count | AnyClause
@@ -364,7 +340,7 @@ def of_kind(items: Iterable[object], kind: type[K]) -> tuple[K, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Named):
     """A policy as written. `namespace` is None for a policy of all namespaces.
 
     `values` are for parameters of the policies that it uses, where a `use` does not set them. Only
@@ -377,8 +353,6 @@ class Policy:
     cluster: bool = False
     parameters: tuple[Parameter, ...] = ()
     values: tuple[Argument, ...] = ()
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
     strict: bool | None = field(default=None, compare=False)
 
     @property

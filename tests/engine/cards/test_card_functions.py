@@ -50,7 +50,11 @@ from tests.support.engines import NOW, SCHEMA, checked, frame_of, snapshot_of
 (CLAUSE,) = (clause for clause in GIVEN.policy.clauses if isinstance(clause, Cards))
 DECLARED = environment_of(GIVEN.policy, SCHEMA, [])
 FACTS = CardFacts({"gpu": Mix([CardShape(1000, 1, 500)])})
-NODE, POD, SPAN = Ident("node", False, CLAUSE.span), Ident("pod", False, CLAUSE.span), CLAUSE.span
+NODE, POD, SPAN = (
+    Ident("node", False, span=CLAUSE.span),
+    Ident("pod", False, span=CLAUSE.span),
+    CLAUSE.span,
+)
 FORMS = {
     "cards": card_forms.cards(CLAUSE, NODE, SPAN),
     "room": card_forms.room(CLAUSE, NODE, SPAN),
