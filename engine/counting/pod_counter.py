@@ -336,8 +336,11 @@ class PodCounter:
 
     def _there(self, members: Membership, tally: Tally) -> _There:
         """What the pod in question adds to the tally."""
-        known = self.pods.pod(self._key)
+        known, scope = self.pods.pod(self._key), members.scope
         if known is None or known.uid != self.context.pod.uid:
+            return _NOT_THERE
+        # A tally has the pods of its scope alone, and none without one.
+        if scope is None or not scope.holds(known):
             return _NOT_THERE
         adds = tally.added(self._key, known, members.counts)
         return _There(known, adds) if adds else _NOT_THERE
@@ -573,14 +576,11 @@ class PodCounter:
         peer, terminating = self.context.peer(), count.terminating
         if peer.workload is None:
             return Membership(lambda pod: pod.uid == peer.uid, None, None, None)
-        uid = peer.workload.uid
 
         def counts(pod: Peer) -> bool:
-            if pod.deletionTimestamp is not None and not terminating:
-                return False
-            return pod.workload is not None and pod.workload.uid == uid
+            return terminating or pod.deletionTimestamp is None
 
-        scope, name = Scope(peer.namespace, uid), ("workload", terminating)
+        scope, name = Scope(peer.namespace, peer.workload.uid), ("workload", terminating)
         return Membership(counts, scope, name, None, _may_count)
 
     def _tally(self, members: Membership, peers: Peers) -> Tally:

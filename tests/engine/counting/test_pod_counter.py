@@ -280,6 +280,19 @@ def test_a_pod_without_a_controller_is_alone() -> None:
     assert (found.high, found.own, found.anywhere) == ({}, 1, False)
 
 
+@pytest.mark.parametrize("on", [None, "n1", "n3"])
+@pytest.mark.parametrize("owner", [SET, OTHER, None])
+@pytest.mark.parametrize("clause", [WORKLOAD, share("replicas"), share(f"pods where {IS_WEB}")])
+def test_of_a_pod_the_same_counts_before_and_after_a_watch_has_shown_it(
+    clause: str, owner: Object | None, on: str | None
+) -> None:
+    made = web("asked") if owner is None else of_set("asked", owner)
+    made["metadata"]["labels"] |= WEB
+    shown = made | {"spec": made["spec"] | {"nodeName": on} if on else made["spec"]}
+    others = [of_set("a", on="n1"), web("b", on="n1")]
+    assert counted(clause, [*others, shown], made) == counted(clause, others, made)
+
+
 @pytest.mark.parametrize("bound", ["exactly 50%", "at most 50%", "at least 50%"])
 def test_the_revisions_of_a_rolling_update_have_one_share(bound: str) -> None:
     pods = [of_set("a", revision="1", on="n1"), of_set("b", revision="2", on="n1")]
