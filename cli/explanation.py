@@ -113,7 +113,11 @@ def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
     passing = passed(found.passing, found.nodes, found.heldBack)
     yield from _beside_unfit(found, passing, reasons=not has_rows)
     if wide or not found.passing:
-        yield from _help(found)
+        # What each clause keeps the pod from, and without which of them more nodes would pass.
+        if found.clauses:
+            yield ""
+            yield _clauses(found)
+        yield from _relaxations(found)
     yield from parts_of(found, after=True)
 
 
@@ -282,14 +286,6 @@ def preemption(decided: PodDecision) -> Iterator[Part]:
 _RELAXATIONS = 3
 
 
-def _help(found: PodExplanation) -> Iterator[Part]:
-    """What each clause keeps the pod from, and without which of them more nodes would pass."""
-    if found.clauses:
-        yield ""
-        yield _clauses(found)
-    yield from _relaxations(found)
-
-
 def _clauses(found: PodExplanation) -> Table:
     rows: list[Sequence[Cell]] = []
     for each in found.clauses:
@@ -325,7 +321,22 @@ def beginning(
     """What comes before the policies: the cause, what it was worked out from, broken policies."""
     if cause is not None:
         yield from cause_lines(cause)
-        yield from _said_about(pod, events)
+        # What a cause was worked out from: the condition of the pod, and its last events.
+        condition = pod_scheduled(pod)
+        if condition is not None:
+            reason, message = condition.get("reason", ""), condition.get("message", "")
+            yield excerpt(
+                f"PodScheduled is {condition.get('status')}: {reason}: {message}", _MESSAGE
+            )
+        if isinstance(events, str):
+            yield f"the events are not known: you may not {events}"
+        else:
+            for event in events[-_EVENTS:]:
+                times = event.get("count") or 1
+                again = f" ({times} times)" if times > 1 else ""
+                text = f"{event_time(event)} {event.get('reason')}{again}: {event.get('message')}"
+                yield excerpt(f"event {text}", _MESSAGE)
+        yield ""
     yield from not_in_force(broken)
 
 
@@ -333,23 +344,6 @@ def cause_lines(found: Cause) -> Iterator[Part]:
     yield f"cause: {found.text}"
     if found.hint:
         yield f"  = help: {found.hint}"
-
-
-def _said_about(pod: Json, events: Sequence[Json] | str) -> Iterator[Part]:
-    """What a cause was worked out from: the condition of the pod, and its last events."""
-    condition = pod_scheduled(pod)
-    if condition is not None:
-        reason, message = condition.get("reason", ""), condition.get("message", "")
-        yield excerpt(f"PodScheduled is {condition.get('status')}: {reason}: {message}", _MESSAGE)
-    if isinstance(events, str):
-        yield f"the events are not known: you may not {events}"
-    else:
-        for event in events[-_EVENTS:]:
-            times = event.get("count") or 1
-            again = f" ({times} times)" if times > 1 else ""
-            text = f"{event_time(event)} {event.get('reason')}{again}: {event.get('message')}"
-            yield excerpt(f"event {text}", _MESSAGE)
-    yield ""
 
 
 # ---- what a caller with few rights sees

@@ -20,7 +20,6 @@ from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.facts import Cell
 from engine.objects.request_pod import ObjectCodec
-from engine.objects.workload_pods import KnownUid
 from engine.simulation.cycle import PodOutcome, SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in
 from engine.simulation.result import KINDS, SimulationAnswer, changes
@@ -100,15 +99,12 @@ def read_pods(file: Path, cluster: ClusterDocuments, namespace: str = DEFAULT_NA
     """
     try:
         reader = PodReader(file, namespace, defaults=cluster.defaults)
-        return pods_in(list(documents(file, reader.defaults)), reader, _uids(cluster))
+        # The cluster is read when the first workload is asked for.
+        uids = cache(lambda: workload_uids([document for _, document in cluster.contents]))
+        found = list(documents(file, reader.defaults))
+        return pods_in(found, reader, lambda kind, key: uids().get((kind, key)))
     except ClusterFileError as error:
         raise ClusterFileError(error.message, error.hint or hint(file)) from None
-
-
-def _uids(cluster: ClusterDocuments) -> KnownUid:
-    """The uids of the workloads of a cluster, which is read when the first is asked for."""
-    every = cache(lambda: workload_uids([document for _, document in cluster.contents]))
-    return lambda kind, key: every().get((kind, key))
 
 
 # ---- tables

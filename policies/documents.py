@@ -149,7 +149,15 @@ def _nodes(text: str | bytes) -> Iterator[tuple[_Loader, yaml.Node]]:
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > _MOST_OF_YAML:
         raise DocumentError(f"has more than {_MOST_OF_YAML:,} bytes, which it may have as JSON")
-    _check_depth(data)
+    # libyaml builds its tree by recursion, and a stack overflow ends the process. This estimate of
+    # how deep a text may be is never too low.
+    deepest = max((len(lead) for lead in _LEAD.findall(data)), default=0)
+    brackets = 0
+    for bracket in _BRACKET.findall(data):
+        brackets = brackets + 1 if bracket in b"[{" else max(0, brackets - 1)
+        deepest = max(deepest, brackets)
+    if deepest > MAX_DEPTH:
+        raise DocumentError("is nested too deeply")
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -238,21 +246,6 @@ def _problem(error: yaml.YAMLError) -> str:
     if "cannot start any token" in str(what):
         where += ", such as a tab: YAML is indented with blanks"
     return " ".join(f"{what}{where}".split())
-
-
-def _check_depth(data: bytes) -> None:
-    """Raises DocumentError for a text that may be nested deeper than MAX_DEPTH.
-
-    libyaml builds its tree by recursion, and a stack overflow ends the process. This estimate is
-    never too low.
-    """
-    deepest = max((len(lead) for lead in _LEAD.findall(data)), default=0)
-    brackets = 0
-    for bracket in _BRACKET.findall(data):
-        brackets = brackets + 1 if bracket in b"[{" else max(0, brackets - 1)
-        deepest = max(deepest, brackets)
-    if deepest > MAX_DEPTH:
-        raise DocumentError("is nested too deeply")
 
 
 def _line(node: yaml.Node) -> int:

@@ -11,7 +11,6 @@ from cli.console import Part, put_answer, table
 from cli.explanation import NAMED, by_reason, concerned, parts_of, passed, preemption
 from cli.replicas import replicas
 from cli.sources import pod_namespace
-from engine.decision.journal import CountedGroup
 from engine.explanation.document import Listing, PodDecision, Summary
 from grammar.messages.texts import counted, named
 
@@ -57,7 +56,17 @@ def _parts(details: Sequence[PodDecision], node: str | None, *, several: bool) -
     newest, *others = details
     yield from _head(newest, (newest.replica or "") if several else "")
     if node is None:
-        yield from _every_node(newest)
+        # The nodes by reason, and what strict clauses counted.
+        if newest.groups:
+            yield by_reason(newest)
+            yield ""
+        if newest.groups or (newest.nodes and newest.problem is None):
+            yield passed(newest.passing, newest.nodes, newest.heldBack)
+        for each in newest.counts:
+            groups = named([f"{group.name} {group.pods:g}" for group in each.groups], NAMED)
+            yield f"{each.policy}: {each.clause} counted {groups or 'no other pod'}"
+        yield from preemption(newest)
+        yield from parts_of(newest, after=True)
     else:
         yield from _one_node(newest, node)
     for other in others:
@@ -99,19 +108,6 @@ def _head(decision: PodDecision, replica: str = "") -> Iterator[Part]:
         yield ""
 
 
-def _every_node(decision: PodDecision) -> Iterator[Part]:
-    """The nodes by reason, and what strict clauses counted."""
-    if decision.groups:
-        yield by_reason(decision)
-        yield ""
-    if decision.groups or (decision.nodes and decision.problem is None):
-        yield passed(decision.passing, decision.nodes, decision.heldBack)
-    for each in decision.counts:
-        yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
-    yield from preemption(decision)
-    yield from parts_of(decision, after=True)
-
-
 def _one_node(decision: PodDecision, node: str) -> Iterator[Part]:
     """The verdict about one node. Raises CommandError if it was not a candidate."""
     group = next((each for each in decision.groups if node in each.names), None)
@@ -129,10 +125,3 @@ def _one_node(decision: PodDecision, node: str) -> Iterator[Part]:
         score = next((s.score for s in decision.scores or () if s.node == node), None)
         yield f"node {node} passes"
         yield f"score {score} of 10" if score is not None else "not scored"
-
-
-def _groups(groups: Sequence[CountedGroup]) -> str:
-    """`counted z1 3, z2 2`, the fullest first."""
-    if not groups:
-        return "counted no other pod"
-    return f"counted {named([f'{each.name} {each.pods:g}' for each in groups], NAMED)}"

@@ -49,7 +49,16 @@ def run(args: argparse.Namespace) -> int:
     type_, field = found
     record = schema.records.get((type_.args[-1] if type_.args else type_).name)
     if field is not None and (record is None or about_field(field, "")):
-        _field(args.path, field)
+        path = args.path
+        owner = path.rpartition(".")[0]
+        print(
+            f"{path}[{field.parameter}] : {field.type}"
+            if field.parameter
+            else f"{path} : {field.type}"
+        )
+        default = absent(field)
+        for line in (*about_field(field, owner), *([f"If absent: {default}."] if default else [])):
+            print(f"  {line}")
     elif args.path != str(type_):
         print(f"{args.path} : {type_}")
     if record is not None:
@@ -102,13 +111,3 @@ def _record(record: Record, owner: str) -> None:
         columns = 4 if any(about for *_, about in rows) else 3
         heads = (heading, "type", "if absent", "is")[:columns]
         show(table(*heads, rows=[row[:columns] for row in rows]))
-
-
-def _field(path: str, field: Field) -> None:
-    owner = path.rpartition(".")[0]
-    print(
-        f"{path}[{field.parameter}] : {field.type}" if field.parameter else f"{path} : {field.type}"
-    )
-    default = absent(field)
-    for line in (*about_field(field, owner), *([f"If absent: {default}."] if default else [])):
-        print(f"  {line}")

@@ -50,7 +50,14 @@ def _status(found: ReplicaStatus) -> Iterator[Part]:
         yield from _informers(found.cluster.resources)
     for name, rows in found.facts.items():
         yield from (name, row_table(rows), "")
-    yield from _in_flight(found)
+    pods = counted(found.podsInFlight, "pod")
+    if found.podsInFlight:
+        first = named([each.pod for each in found.inFlight[:_NAMED]], _NAMED)
+        more = found.podsInFlight - min(len(found.inFlight), _NAMED)
+        others = f" and {more} more" if more > 0 else ""
+        yield f"{pods} in flight: {first}{others}"
+    else:
+        yield "no pod is in flight"
 
 
 def _leader(found: ReplicaStatus) -> str:
@@ -91,14 +98,3 @@ def _informers(resources: Mapping[str, WatchedResource]) -> Iterator[Part]:
         rows.append((name, each.objects, synced, silent, each.failure))
     yield table("informer", "objects", "synced", "silent", "failure", rows=rows, right=("silent",))
     yield ""
-
-
-def _in_flight(found: ReplicaStatus) -> Iterator[Part]:
-    pods = counted(found.podsInFlight, "pod")
-    if found.podsInFlight:
-        first = named([each.pod for each in found.inFlight[:_NAMED]], _NAMED)
-        more = found.podsInFlight - min(len(found.inFlight), _NAMED)
-        others = f" and {more} more" if more > 0 else ""
-        yield f"{pods} in flight: {first}{others}"
-    else:
-        yield "no pod is in flight"

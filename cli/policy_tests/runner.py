@@ -323,7 +323,13 @@ class Runner:
     ) -> tuple[Outcome, list[Diagnostic]]:
         try:
             fixture = self._fixtures.build(test, Path(suite.source.name))
-            _check_tables(test, registry)
+            declared = {table.name for table in registry.tables.values()}
+            for item in test.items:
+                if (
+                    isinstance(item, TestData)
+                    and (wrong := undeclared(item.name, declared)) is not None
+                ):
+                    raise bad_test(wrong.message, item.span, wrong.hint)
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
@@ -334,14 +340,6 @@ class Runner:
         except UserError as error:
             return "error", [bad_test(error.message, test.name_span, error.hint).diagnostic]
         return ("failed" if found else "passed"), found
-
-
-def _check_tables(test: Test, registry: Registry) -> None:
-    """Raises BadTestError for rows of a table that no policy declares."""
-    declared = {table.name for table in registry.tables.values()}
-    for item in test.items:
-        if isinstance(item, TestData) and (wrong := undeclared(item.name, declared)) is not None:
-            raise bad_test(wrong.message, item.span, wrong.hint)
 
 
 # ---- the engine of a test

@@ -521,20 +521,16 @@ def _asked(name: str, session: ReplSession, text: str) -> int:
     except SystemExit as end:
         return Exit.OK if not end.code else Exit.ERROR
     if "pod" in args:
-        _choose_pod(session, args)
+        # Without a pod it is the chosen one. Beside a pod, a name alone is the node.
+        args.namespace, args.all_namespaces = None, False
+        has_pod = args.pod_file is not None or session.pod is not None
+        if has_pod and getattr(args, "node", "") is None and "/" not in (args.pod or ""):
+            args.pod, args.node = None, args.pod
+        if args.pod is None and args.pod_file is None:
+            args.pod, args.pod_file = session.required_pod().key, session.pod_file
+            if args.pod_file is not None:
+                args.pod = None
     return command.ask(args, session.world())
-
-
-def _choose_pod(session: ReplSession, args: argparse.Namespace) -> None:
-    """Without a pod it is the chosen one. Beside a pod, a name alone is the node."""
-    args.namespace, args.all_namespaces = None, False
-    has_pod = args.pod_file is not None or session.pod is not None
-    if has_pod and getattr(args, "node", "") is None and "/" not in (args.pod or ""):
-        args.pod, args.node = None, args.pod
-    if args.pod is None and args.pod_file is None:
-        args.pod, args.pod_file = session.required_pod().key, session.pod_file
-        if args.pod_file is not None:
-            args.pod = None
 
 
 # ---- the table of all commands

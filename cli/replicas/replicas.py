@@ -344,22 +344,18 @@ async def last_decisions(
     details: Mapping[Replica, PodDecision] = {}
     if "/" not in pod:
         known, errors = await listings(found)
-        key = _key(pod, known)
+        # The `NAMESPACE/NAME` of a name that one pod has; empty if none has it.
+        keys = sorted({one.pod for each in known for one in each.decisions})
+        keys = [key for key in keys if key.partition("/")[2] == pod]
+        if len(keys) > 1:
+            raise ambiguous(pod, keys)
+        key = keys[0] if keys else ""
     if key.strip("/") == key and "/" in key:
         details, errors = await ask_all(found, "/decisions", PodDecision, key)
     if not details:
         hint = "list the recorded decisions with: placet decisions"
         raise CommandError(f"no replica has a decision about `{pod}`", hint)
     return sorted(details.values(), key=lambda each: each.at, reverse=True), errors
-
-
-def _key(pod: str, listings: Sequence[Listing]) -> str:
-    """The `NAMESPACE/NAME` of a name that one pod has; empty if none has it."""
-    keys = sorted({one.pod for each in listings for one in each.decisions})
-    keys = [key for key in keys if key.partition("/")[2] == pod]
-    if len(keys) > 1:
-        raise ambiguous(pod, keys)
-    return keys[0] if keys else ""
 
 
 # ---- port forwarding

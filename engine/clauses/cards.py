@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.cache.informers import Needs
 from engine.cards.fragmentation import CardFacts
-from engine.cards.node_cards import TAKEN, Card, holders
+from engine.cards.node_cards import TAKEN, holders
 from engine.clauses.filter import filter_program
 from engine.clauses.meaning import ClauseMeaning, PodEvidence
 from engine.clauses.score import score_program
@@ -59,10 +59,6 @@ def _programs(clause: Cards, compiler: PolicyCompiler) -> Iterator[ClauseProgram
     )
 
 
-def _needs(clause: Cards) -> Needs:
-    return Needs(annotations=frozenset({TAKEN, clause.index or TAKEN}))
-
-
 def _evidence(clause: Cards, value: Callable[[Expr], object], frame: Frame) -> PodEvidence:
     """What the pod takes, what is left of the cards of a node, and the pods on them."""
     span = clause.name_span
@@ -72,10 +68,10 @@ def _evidence(clause: Cards, value: Callable[[Expr], object], frame: Frame) -> P
     assert isinstance(take, Mapping), "the checker has seen its type"
     amounts = " and ".join(f"{amount} {name}" for name, amount in take.items())
     many = "1 card" if number == 1 else f"each of {number} cards"
-    parts = [
-        f"card {card.index} has {', '.join(_left(card, name) for name in take)}"
-        for card in found[:_MOST_SHOWN]
-    ]
+    parts = []
+    for card in found[:_MOST_SHOWN]:
+        left = (f"{card.free.get(n, 0)} of {card.capacity.get(n, 0)} {n}" for n in take)
+        parts.append(f"card {card.index} has {', '.join(left)}")
     if len(found) > _MOST_SHOWN:
         parts.append(f"and {len(found) - _MOST_SHOWN} more cards")
     there = "; ".join(parts) or "the node has no cards"
@@ -91,14 +87,10 @@ def _evidence(clause: Cards, value: Callable[[Expr], object], frame: Frame) -> P
     return f"the pod takes {amounts} of {many}; {there}", sorted(on_them)
 
 
-def _left(card: Card, name: str) -> str:
-    return f"{card.free.get(name, 0)} of {card.capacity.get(name, 0)} {name}"
-
-
 CARDS = ClauseMeaning(
     kind=Cards,
     programs=_programs,
-    needs=_needs,
+    needs=lambda clause: Needs(annotations=frozenset({TAKEN, clause.index or TAKEN})),
     portable="what is left of cards has no equivalent",
     evidence=_evidence,
 )

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,24 +91,14 @@ def _chosen(read: Sequence[Mapping[str, Any]], files: str, context: str | None) 
     if not read:
         text = f"the kubeconfig `{files}` cannot be used: it is empty or no map"
         raise ClusterConfigurationError(text, _NAME_ONE)
-    name = context if context is not None else _current(read)
+    current = next((str(c) for file in read if (c := file.get("current-context"))), "")
+    name = context if context is not None else current
     no_name = f"the kubeconfig `{files}` has no current context"
     hint = "`kubectl config get-contexts` lists them; choose one with `--context`"
     error = f"there is no context `{name}` in `{files}`" if name else no_name
     found = _named(read, "context", name, ClusterConfigurationError(error, hint))
     namespace, cluster, user = (str(found.get(k) or "") for k in ("namespace", "cluster", "user"))
     return Context(name, namespace or "default", cluster, user)
-
-
-def _items(files: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
-    """The items of a list that each kubeconfig has."""
-    for file in files:
-        items = file.get(key)
-        yield from items if isinstance(items, list) else ()
-
-
-def _current(files: Iterable[Mapping[str, Any]]) -> str:
-    return next((str(c) for file in files if (c := file.get("current-context"))), "")
 
 
 def _read(files: str) -> list[Mapping[Any, Any]]:
@@ -190,7 +180,8 @@ def _named(
 ) -> dict[str, Any]:
     """The first context, cluster or user of this name; what is empty is absent, as in client-go."""
     for file in read:
-        for item in _items([file], f"{kind}s"):
+        items = file.get(f"{kind}s")
+        for item in items if isinstance(items, list) else ():
             match item:
                 case {"name": str() | int() as other, **rest} if str(other) == name:
                     fields = rest.get(kind) or {}

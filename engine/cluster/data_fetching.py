@@ -171,7 +171,14 @@ class PrometheusClient:
         if 300 <= status < 400:
             raise SourceError("redirected", f"{url} redirects, which is not followed")
         if status != HTTPStatus.OK:
-            said = await _some(response)
+            # The beginning of an answer. The rest is not read, so the connection is not used again.
+            found = b""
+            async for part in response.content.iter_any():
+                found += part
+                if len(found) > _MOST_ERROR_BYTES:
+                    break
+            response.close()
+            said = found[:_MOST_ERROR_BYTES]
             words = (read_json(said, _ErrorAnswer) or _ErrorAnswer()).error
             if response.content_type == "text/plain":
                 words = said.decode("utf-8", "replace").strip()
@@ -205,17 +212,6 @@ def headers_of(text: bytes) -> dict[str, str]:
             raise ValueError(f"line {number} is no header that may be sent")
         found |= {} if header is None else {header[1]: header[2]}
     return found
-
-
-async def _some(response: aiohttp.ClientResponse) -> bytes:
-    """The beginning of an answer. The rest is not read, so the connection is not used again."""
-    found = b""
-    async for part in response.content.iter_any():
-        found += part
-        if len(found) > _MOST_ERROR_BYTES:
-            break
-    response.close()
-    return found[:_MOST_ERROR_BYTES]
 
 
 def _quoted(text: str) -> str:

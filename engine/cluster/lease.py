@@ -309,7 +309,8 @@ class Lease:
                 await self._take(lease, began)
         elif called and not lease.wanted_by and self._needed_at > self._wrote_wish_at:
             wrote_at = self._clock()
-            await self._want()
+            wish = {"metadata": {"annotations": {WANTED_BY: f"{self.identity} {self._stamp()}"}}}
+            await patch(self._api, self._path, wish, seconds=_REQUEST_SECONDS)
             self._wrote_wish_at = wrote_at
 
     def _observe(self, lease: _LeaseObject | None) -> None:
@@ -364,10 +365,6 @@ class Lease:
         if lease is not None and self._is_ours(lease):
             lease.release(self._stamp())
             await self._write("PUT", self._path, lease)
-
-    async def _want(self) -> None:
-        wish = {"metadata": {"annotations": {WANTED_BY: f"{self.identity} {self._stamp()}"}}}
-        await patch(self._api, self._path, wish, seconds=_REQUEST_SECONDS)
 
     async def _read(self) -> _LeaseObject | None:
         return await read_as(self._api, self._path, _LeaseObject, _REQUEST_SECONDS)

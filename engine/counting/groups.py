@@ -595,22 +595,20 @@ class CountGroups:
                 if self._adds_of is not None and group > OFF:
                     self.adds[row] = added(self._adds_of(frame))
                 if self._compute is not None:
-                    self._bound(group, number_of_bound(self.clause, self._compute(frame)))
+                    number = number_of_bound(self.clause, self._compute(frame))
+                    if group >= len(self._bounds):
+                        self._bounds = grown(self._bounds, 2 * group + 2, LARGEST)
+                    if self.clause.groups_are == "sides":
+                        # Both sides have the number, whether there is a node on each or not.
+                        self._bounds[:] = number
+                    else:
+                        self._bounds[group] = number
                 if self._compute_domains is not None:
                     self.min_domains = number_of(self._compute_domains(frame), percent=False)
             except EvaluationError as error:
                 report(count.policy, count.name, error)
                 return OUTSIDE
         return group
-
-    def _bound(self, group: int, number: float) -> None:
-        if group >= len(self._bounds):
-            self._bounds = grown(self._bounds, 2 * group + 2, LARGEST)
-        if self.clause.groups_are == "sides":
-            # Both sides have the number, whether there is a node on each or not.
-            self._bounds[:] = number
-        else:
-            self._bounds[group] = number
 
     def _evaluated(self, row: int, frame: Frame) -> int:
         clause = self.clause

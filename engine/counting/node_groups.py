@@ -168,7 +168,9 @@ class NodeGroups:
         ids = ids if ids is not self.ids else ids.copy()
         is_moved = len(ids) != len(self.ids)
         is_known = self._table is not None and self._table.rows is table.rows
-        gone = [] if is_known else self._gone(table)
+        # The version of the row of a node that is gone stays.
+        pairs = enumerate(zip(() if is_known else self._seen, table.nodes, strict=False))
+        gone = [row for row, (seen, node) in pairs if seen is not None and node is None]
         try:
             for row in gone:
                 is_moved |= self._follow(table, row, ids)
@@ -181,11 +183,6 @@ class NodeGroups:
             if is_moved:
                 self.ids = ids
         self._table = table
-
-    def _gone(self, table: NodeTable) -> list[int]:
-        """The rows of nodes that are gone. The version of such a row stays."""
-        pairs = enumerate(zip(self._seen, table.nodes, strict=False))
-        return [row for row, (seen, node) in pairs if seen is not None and node is None]
 
     def _follow(self, table: NodeTable, row: int, ids: GroupIds) -> bool:
         """Takes another state of a row. Returns whether it is in another group."""
@@ -266,7 +263,8 @@ class _Arrivals:
         there = {pod.uid: pod for pod in pods}
         for uid, (pod, row, *_) in list(self._counted.items()):
             if there.get(uid) is not pod or (self._predicted and pod.predicted != row):
-                self._remove(uid)
+                _, _, found, amounts = self._counted.pop(uid)
+                self._change_by(found, amounts, -1)
         for uid, pod in there.items():
             if uid not in self._counted:
                 self._add(uid, pod, groups.ids)
@@ -280,10 +278,6 @@ class _Arrivals:
             amounts |= {resource: each.nanos for resource, each in peer.requests.items()}
         self._counted[uid] = pod, row, found, amounts
         self._change_by(found, amounts, 1)
-
-    def _remove(self, uid: str) -> None:
-        _, _, found, amounts = self._counted.pop(uid)
-        self._change_by(found, amounts, -1)
 
     def _change_by(self, groups: Sequence[int], amounts: Mapping[str, int], sign: int) -> None:
         for group in groups:

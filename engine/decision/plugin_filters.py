@@ -112,13 +112,6 @@ class _Memo:
         check: Callable[[], None],
     ) -> npt.NDArray[np.bool_]:
         """Which of these nodes have no reason against them, except ignored ones."""
-        codes = self._evaluated(pod, table, rows, check)
-        allowed = [all(each in ignored for each in reasons) for reasons in self._reasons]
-        return np.array(allowed, np.bool_)[codes]
-
-    def _evaluated(
-        self, pod: Pod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
-    ) -> npt.NDArray[np.int32]:
         if len(self._reasons) > _MOST_REASONS:
             self._fresh.forget()
             self._reasons, self._known = [()], {(): 0}
@@ -134,7 +127,9 @@ class _Memo:
                 done = len(portion)
             finally:
                 self._fresh.worked_out(table, portion[:done])
-        return self._codes[rows]
+        codes = self._codes[rows]
+        allowed = [all(each in ignored for each in reasons) for reasons in self._reasons]
+        return np.array(allowed, np.bool_)[codes]
 
     def _code(self, pod: Pod, node: NodeWithPods | None) -> int:
         reasons = unfit(pod, node) if node is not None else ("",)

@@ -401,10 +401,6 @@ def _with_asker(explained: PodExplanation, pod: NamedPod, asker: Asker) -> PodEx
 # ---- the nodes
 
 
-def _named(objection: Objection) -> tuple[str, str, str]:
-    return objection.policy, objection.name, objection.text
-
-
 def _held_text(verdict: HeldBack) -> str:
     return full_reason(verdict.policy, verdict.clause, verdict.reason)
 
@@ -446,7 +442,8 @@ def _groups(results: ClauseResults, held: Mapping[str, HeldBack]) -> list[NodeGr
         indexes.setdefault((column, why), []).append(index)
     broken, groups = _broken(results), []
     for (_, why), each in indexes.items():
-        against = [RejectingClause(*_named(o)) for o in results.objections if o.refused[each[0]]]
+        refusing = (o for o in results.objections if o.refused[each[0]])
+        against = [RejectingClause(o.policy, o.name, o.text) for o in refusing]
         names = [results.names[index] for index in each]
         groups.append(NodeGroup([*broken, *against], len(names), names, why))
     return in_order(groups)

@@ -326,22 +326,19 @@ class Values:
                 pairs = sorted(((_scalar(k), v) for k, v in key_values(value)), key=lambda p: p[0])
                 return [(f"{key}: ", item, args[-1]) for key, item in pairs]
             case "record":
-                return self._fields(value, type_)
+                # The fields that a record has, without short forms.
+                if is_row(value):
+                    names = [*value.__struct_fields__[1:], "time"]
+                    parts = ((name, getattr(value, name)) for name in names)
+                    return [(f"{name}: ", part, DYN) for name, part in parts if part is not None]
+                record = self.schema.records.get(type_.name) or self.schema.records.get(
+                    type(value).__name__
+                )
+                fields = record.fields.values() if record is not None else ()
+                found = ((f, getattr(value, f.name, None)) for f in fields if f.derived is None)
+                return [(f"{f.name}: ", part, f.type) for f, part in found if part is not None]
             case _:
                 return None
-
-    def _fields(self, value: object, type_: Type) -> list[_Part]:
-        """The fields that a record has, without short forms."""
-        if is_row(value):
-            names = [*value.__struct_fields__[1:], "time"]
-            parts = ((name, getattr(value, name)) for name in names)
-            return [(f"{name}: ", part, DYN) for name, part in parts if part is not None]
-        record = self.schema.records.get(type_.name) or self.schema.records.get(
-            type(value).__name__
-        )
-        fields = record.fields.values() if record is not None else ()
-        found = ((f, getattr(value, f.name, None)) for f in fields if f.derived is None)
-        return [(f"{f.name}: ", part, f.type) for f, part in found if part is not None]
 
 
 def _scalar(value: object) -> str:

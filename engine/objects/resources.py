@@ -109,19 +109,9 @@ class _Sum:
 
         Pod-level amounts are allowed for cpu, memory and huge pages.
         """
-        self._add_containers(total, spec)
-        declared = self._amounts(spec.resources)
-        in_force = self._in_force(declared, self._status)
-        for resource in declared:
-            if resource in {"cpu", "memory"} or resource.startswith("hugepages-"):
-                total[resource] = in_force.get(resource, Quantity.ZERO)
-
-    def _add_containers(self, total: Amounts, spec: PodSpec) -> None:
-        """Add the larger of two sums: all containers with all sidecars, or the peak during init.
-
-        An init container runs beside the sidecars that were started before it, so the peak is the
-        maximum over init containers of their own amounts and those sidecars.
-        """
+        # The larger of two sums: all containers with all sidecars, or the peak during init. An init
+        # container runs beside the sidecars that were started before it, so the peak is the maximum
+        # over init containers of their own amounts and those sidecars.
         for container in spec.containers or ():
             _add(total, self._counted(container))
         sidecars: Amounts = {}
@@ -137,6 +127,11 @@ class _Sum:
                 _add(during, sidecars)
                 _raise(peak, during)
         _raise(total, peak)
+        declared = self._amounts(spec.resources)
+        in_force = self._in_force(declared, self._status)
+        for resource in declared:
+            if resource in {"cpu", "memory"} or resource.startswith("hugepages-"):
+                total[resource] = in_force.get(resource, Quantity.ZERO)
 
     def _counted(self, container: Container) -> Amounts:
         status = self._containers.get(container.name)

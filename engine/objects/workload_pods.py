@@ -192,7 +192,13 @@ def default_pod(pod: Json, defaults: ClusterDefaults) -> None:
         if not volume.keys() - {"name"}:
             volume["emptyDir"] = {}
     _fill(spec, {**_OF_SPEC, "securityContext": {}})
-    _default_priority(spec, defaults)
+    # The class, the number and the policy of a class that is known (Priority).
+    if not spec.get("priorityClassName") and defaults.usual and spec.get("priority") is None:
+        spec["priorityClassName"] = defaults.usual
+    name = str(spec.get("priorityClassName") or "")
+    known = defaults.classes.get(name, None if name else (0, _PREEMPTS))
+    if known is not None:
+        _fill(spec, dict(zip(("priority", "preemptionPolicy"), known, strict=True)))
     _default_tolerations(spec)
     if pod.get("status") is None:
         pod["status"] = {}
@@ -220,16 +226,6 @@ def _default_container(container: Json, *, on_host: bool) -> None:
     tag = name.rpartition("/")[2].partition(":")[2]
     is_latest = tag == "latest" or bool(name and not tag and not digest)
     _fill(container, {"imagePullPolicy": "Always" if is_latest else "IfNotPresent"})
-
-
-def _default_priority(spec: Json, defaults: ClusterDefaults) -> None:
-    """Fills in the class, the number and the policy of a class that is known (Priority)."""
-    if not spec.get("priorityClassName") and defaults.usual and spec.get("priority") is None:
-        spec["priorityClassName"] = defaults.usual
-    name = str(spec.get("priorityClassName") or "")
-    known = defaults.classes.get(name, None if name else (0, _PREEMPTS))
-    if known is not None:
-        _fill(spec, dict(zip(("priority", "preemptionPolicy"), known, strict=True)))
 
 
 def _default_tolerations(spec: Json) -> None:

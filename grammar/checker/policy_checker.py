@@ -433,16 +433,7 @@ class _PolicyChecker:
         with checker.scope(own):
             checked = checker.check(expr, wanted)
         self.found.extend(checker.found)
-        return self._only(checked, allowed, where)
-
-    def coerce(self, expr: Expr, wanted: Type) -> Expr:
-        return coerce(expr, wanted, self.found)
-
-    def constant(self, expr: Expr) -> object:
-        return literal(expr, self.environment)
-
-    def _only(self, checked: Expr, allowed: Names, where: str) -> Expr:
-        """A checked expression, which may read only the allowed names."""
+        # A checked expression, which may read only the allowed names.
         for read in reads(checked, self._definitions):
             name = root = read.path[0]
             if name.startswith(DATA):
@@ -455,6 +446,12 @@ class _PolicyChecker:
                 self.found.append(self._unavailable(name, root, allowed, where, read.span))
                 return replace(checked, type=POISON)
         return checked
+
+    def coerce(self, expr: Expr, wanted: Type) -> Expr:
+        return coerce(expr, wanted, self.found)
+
+    def constant(self, expr: Expr) -> object:
+        return literal(expr, self.environment)
 
     def _unavailable(
         self, name: str, root: str, allowed: Names, where: str, span: Span

@@ -104,10 +104,6 @@ def _mistake(gang: Gang) -> Diagnostic | None:
     return catalogue.twice("at least", "the gang", of_all[1].span) if len(of_all) > 1 else None
 
 
-def _read_number(c: list[Child]) -> Needed:
-    return Needed(*reading.amount_of(c, "number of members", 1), span=reading.span_of(c))
-
-
 def _number_lines(needed: Needed) -> Iterator[Line]:
     bound = Bound("at least", needed.amount, needed.percent, span=needed.span)
     ((words, number, span),) = parts.bound_lines(bound)
@@ -165,7 +161,9 @@ GANG = ClauseKind(
         ),
         ClausePart(
             "at_least",
-            _read_number,
+            lambda c: Needed(
+                *reading.amount_of(c, "number of members", 1), span=reading.span_of(c)
+            ),
             _number_lines,
             _checked_number,
             fields=("numbers",),

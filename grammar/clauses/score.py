@@ -67,10 +67,6 @@ def _range_lines(found: Bounds | Order) -> Iterator[Line]:
 _OF_TEXT = 'write `double(…)` for a number in a text, or compare it, as in `… == "a"`'
 
 
-def _checked_value(value: Expr, by: ClauseChecker) -> Expr:
-    return by.check(value, None, parts.ON_NODE, "`value`")
-
-
 def _checked(score: Score, by: ClauseChecker) -> Score:
     value, kind = score.value, score.value.type
     if isinstance(score.range, Bounds):
@@ -118,7 +114,9 @@ SCORE = ClauseKind(
             fields=("weight",),
             in_head=True,
         ),
-        expression("value", _checked_value, needed=_VALUE),
+        expression(
+            "value", lambda e, by: by.check(e, None, parts.ON_NODE, "`value`"), needed=_VALUE
+        ),
         ClausePart("range", _read_range, _range_lines),
     ),
     _checked,

@@ -65,10 +65,7 @@ class AddedFunction:
         """The function as the language calls it."""
         doc = cleandoc(self.__doc__ or "")[:_LONGEST_DOC]
         types = (self.name, self.params, self.result)
-        return Overload(*types, self._guarded, work=self._work, doc=doc)
-
-    def _work(self, *_: object) -> int:
-        return self.steps
+        return Overload(*types, self._guarded, work=lambda *_: self.steps, doc=doc)
 
     def _guarded(self, *args: object) -> object:
         """The result. Raises EvaluationError for everything that goes wrong."""

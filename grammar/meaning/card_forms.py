@@ -52,19 +52,14 @@ def _each(cards: Sequence[Any] | Size, *_: Any) -> int:
     return 8 * len(cards)
 
 
-def _all(
-    _name: str | Size, capacities: Sequence[Any] | Size, pods: Sequence[Any] | Size, _facts: object
-) -> int:
-    return 16 * (len(capacities) + len(pods))
-
-
-def _weighed(cards: Sequence[Any] | Size, *_: Any) -> int:
-    return 32 * len(cards)
-
-
 # Only policies with a `cards` clause have these, which the clause is written out with.
 DECLARED: tuple[Overload, ...] = (
-    _declared("of", (STRING, list_of(_AMOUNTS), list_of(Type("Peer")), FACTS_TYPE), _CARDS, _all),
+    _declared(
+        "of",
+        (STRING, list_of(_AMOUNTS), list_of(Type("Peer")), FACTS_TYPE),
+        _CARDS,
+        lambda _, capacities, pods, __: 16 * (len(capacities) + len(pods)),
+    ),
     _declared("alike", (INT, _AMOUNTS), list_of(_AMOUNTS)),
     _declared("fitting", (_CARDS, _AMOUNTS), _CARDS, _each),
     _declared("first", (_CARDS, INT), _CARDS),
@@ -73,7 +68,10 @@ DECLARED: tuple[Overload, ...] = (
     _declared("bestFragmentation", _BEST, DOUBLE, _each),
     _declared("need", (INT, _AMOUNTS, QUANTITY), NEED_TYPE),
     _declared(
-        "fragmentation", (_CARDS, _CARDS, NEED_TYPE, QUANTITY, FACTS_TYPE, STRING), DOUBLE, _weighed
+        "fragmentation",
+        (_CARDS, _CARDS, NEED_TYPE, QUANTITY, FACTS_TYPE, STRING),
+        DOUBLE,
+        lambda cards, *_: 32 * len(cards),
     ),
 )
 

@@ -226,7 +226,8 @@ class Estimator:
                 size = ATOM
             case ast.Chain("+", operands):
                 size = sizes[0]
-                add = self.environment.overload("+", _alike(operands), member=False)
+                kind = operands[0].type if len({o.type for o in operands}) == 1 else DYN
+                add = self.environment.overload("+", (kind, kind), member=False)
                 for each in sizes[1:]:
                     work += add.work(size, each) if add.work is not None else 0
                     size = _sum(size, each)
@@ -349,13 +350,6 @@ def _defined(body: Estimate, given: Sequence[Estimate]) -> Estimate:
         many,
         body.size,
     )
-
-
-def _alike(operands: tuple[ast.Expr, ...]) -> tuple[Type, Type]:
-    """The types of the operands of a `+`, if they are the same."""
-    kinds = {o.type for o in operands}
-    kind = operands[0].type if len(kinds) == 1 else DYN
-    return kind, kind
 
 
 def _sum(left: Size, right: Size) -> Size:

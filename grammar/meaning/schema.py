@@ -203,25 +203,8 @@ def _as_written(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
 
 def _short_form(expr: ast.Expr, schema: Schema) -> ast.Expr | None:
     """The short form that an expression was written out from; None for any other."""
-    record, index = _replaced(expr)
-    known = schema.records.get(record.type.name) if record is not None else None
-    if known is None or record is None:
-        return None
-    for field in known.fields.values():
-        if field.derived is None or (field.parameter is not None and index is None):
-            continue
-        named = {field.parameter: index} if field.parameter and index else {}
-        if written_out(field.derived, {"self": record, **named}, expr.span) == expr:
-            short = ast.Select(_as_written(record, schema), field.name, False, span=expr.span)
-            return ast.Index(short, index, False, span=expr.span) if named and index else short
-    return None
-
-
-def _replaced(expr: ast.Expr) -> tuple[ast.Expr | None, ast.Expr | None]:
-    """What stands for `self` and for the index, if the expression is a short form written out.
-
-    These two have spans of their own; all others have that of the short form.
-    """
+    # What stands for `self` and for the index, if the expression is a short form written out: these
+    # two have spans of their own, and all others have that of the short form.
     record: ast.Expr | None = None
     index: ast.Expr | None = None
     below: list[ast.Expr] = [expr]
@@ -233,4 +216,14 @@ def _replaced(expr: ast.Expr) -> tuple[ast.Expr | None, ast.Expr | None]:
             record = record or part
         elif part.type == STRING:
             index = index or part
-    return record, index
+    known = schema.records.get(record.type.name) if record is not None else None
+    if known is None or record is None:
+        return None
+    for field in known.fields.values():
+        if field.derived is None or (field.parameter is not None and index is None):
+            continue
+        named = {field.parameter: index} if field.parameter and index else {}
+        if written_out(field.derived, {"self": record, **named}, expr.span) == expr:
+            short = ast.Select(_as_written(record, schema), field.name, False, span=expr.span)
+            return ast.Index(short, index, False, span=expr.span) if named and index else short
+    return None

@@ -92,18 +92,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 def nearest_two(name: str, candidates: Iterable[str]) -> list[str]:
     """At most two candidates that are similar to `name`, the most similar one first."""
-    pool = _alike(name, candidates)
-    if folded := [c for c in pool if c.lower() == name.lower()]:
-        return folded[:2]
-    # In a short name, two letters in the wrong order are half of it.
-    swapped = {
-        name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)
-    } - {name}
-    return [c for c in pool if c in swapped][:2] or get_close_matches(name, pool, 2, 0.77)
-
-
-def _alike(name: str, candidates: Iterable[str]) -> list[str]:
-    """At most 50 candidates, sorted, for the comparison, which takes a thousand times longer."""
+    # At most 50 candidates, sorted, for the comparison, which takes a thousand times longer.
     ends = name[:1].lower(), name[-1:].lower()
     most = 5 + len(name) // 2
     found = (
@@ -112,7 +101,14 @@ def _alike(name: str, candidates: Iterable[str]) -> list[str]:
         if abs(len(c) - len(name)) <= most
         and (c[:1].lower() == ends[0] or c[-1:].lower() == ends[1])
     )
-    return list(islice(found, 50))
+    pool = list(islice(found, 50))
+    if folded := [c for c in pool if c.lower() == name.lower()]:
+        return folded[:2]
+    # In a short name, two letters in the wrong order are half of it.
+    swapped = {
+        name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)
+    } - {name}
+    return [c for c in pool if c in swapped][:2] or get_close_matches(name, pool, 2, 0.77)
 
 
 def plain(diagnostic: Diagnostic, source: Source) -> str:

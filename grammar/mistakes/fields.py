@@ -248,7 +248,8 @@ class FieldRemedies:
         while queue:
             current, path, items = queue.pop(0)
             fields = schema.records[current].fields
-            for field in sorted(fields, key=_rare):
+            # Containers of these two lists are seldom meant.
+            for field in sorted(fields, key=lambda name: name.startswith(("init", "ephemeral"))):
                 known = fields[field]
                 here = (*path, field)
                 if _folded(field) == _folded(name):
@@ -448,11 +449,6 @@ def bare(expr: ast.Expr) -> str | None:
 def name_among(fields: Collection[str]) -> str | None:
     """The field that tells an item of a list from the others."""
     return next((f for f in ("name", "key", "type") if f in fields), None)
-
-
-def _rare(field: str) -> bool:
-    """Whether a list of containers is one that is seldom meant."""
-    return field.startswith(("init", "ephemeral"))
 
 
 def _folded(name: str) -> str:

@@ -229,7 +229,11 @@ class _Writer:
                 values = [self._of(a, names) for a in args]
                 bound = dict(zip((p.name for p in known.parameters), values, strict=False))
                 body = self._of(known.body, bound)
-                return self._moved(body, expr.span) if args else body
+                if not args:
+                    return body
+                # The call alone can be corrected for what is in its body.
+                self._take(sum(1 for _ in walk(body)))
+                return rewritten(body, lambda node: expr.span if node == body.span else node)
             case ast.Ident(name, absolute=False) if name in names:
                 self._take(sum(1 for _ in walk(names[name])))
                 return names[name]
@@ -257,8 +261,3 @@ class _Writer:
                 return expr
             case _:
                 return rewritten(expr, change)
-
-    def _moved(self, body: ast.Expr, span: Span) -> ast.Expr:
-        """The body of a call at the span of the call, which alone can be corrected for it."""
-        self._take(sum(1 for _ in walk(body)))
-        return rewritten(body, lambda node: span if node == body.span else node)

@@ -262,7 +262,9 @@ def template(token: SyntaxToken, parse_hole: Callable[[str, int], ast.Expr]) -> 
     """The parts of a STRING token; holes are parsed at their offsets, which gives right spans."""
     text_of(token)  # the whole string must be valid
     raw = str(token)
-    start, end, plain = _body(raw)
+    plain = raw[0] in "rR"
+    quotes = 3 if raw[plain : plain + 3] in ('"""', "'''") else 1
+    start, end = plain + quotes, len(raw) - quotes
     parts: list[str | ast.Expr] = []
     text = ""
     at = start
@@ -292,14 +294,6 @@ def template(token: SyntaxToken, parse_hole: Callable[[str, int], ast.Expr]) -> 
     if text:
         parts.append(unquote(raw[:start] + text + raw[end:]))
     return Template(tuple(parts), span=token_span(token))
-
-
-def _body(raw: str) -> tuple[int, int, bool]:
-    """The start and end of the text between the quotes, and whether it is a raw string."""
-    plain = raw[0] in "rR"
-    opening = 1 if plain else 0
-    quotes = 3 if raw[opening : opening + 3] in ('"""', "'''") else 1
-    return opening + quotes, len(raw) - quotes, plain
 
 
 def _closing(raw: str, opening: int, end: int, token: SyntaxToken) -> int:

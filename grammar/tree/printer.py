@@ -71,7 +71,8 @@ def _render(expr: ast.Expr) -> tuple[int, str]:
         case ast.Ident(name, absolute):
             return _MEMBER, f".{name}" if absolute else name
         case ast.Select(operand, name, optional):
-            return _MEMBER, f"{_print(operand, _MEMBER)}.{'?' if optional else ''}{_field(name)}"
+            field = name if _PLAIN_NAME.match(name) else f"`{name}`"
+            return _MEMBER, f"{_print(operand, _MEMBER)}.{'?' if optional else ''}{field}"
         case ast.Index(operand, index, optional):
             key = f"{'?' if optional else ''}{print_expression(index)}"
             return _MEMBER, f"{_print(operand, _MEMBER)}[{key}]"
@@ -125,27 +126,19 @@ def _comma(args: tuple[ast.Expr, ...]) -> str:
     return ", ".join(map(print_expression, args))
 
 
-def _field(name: str) -> str:
-    return name if _PLAIN_NAME.match(name) else f"`{name}`"
-
-
 def _literal(value: object) -> str:
     match value:
         case None:
             return "null"
         case bool():
             return "true" if value else "false"
+        case float() if math.isinf(value):
+            return "1e999" if value > 0 else "-1e999"
         case float():
-            return _double(value)
+            # It needs a point or an exponent to be parsed as a double.
+            text = repr(value)
+            return text if "." in text or "e" in text else f"{text}.0"
         case str():
             return print_string(value)
         case _:
             return str(value)
-
-
-def _double(value: float) -> str:
-    """A double with a point or an exponent, so that it is parsed as a double."""
-    if math.isinf(value):
-        return "1e999" if value > 0 else "-1e999"
-    text = repr(value)
-    return text if "." in text or "e" in text else f"{text}.0"

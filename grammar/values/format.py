@@ -11,7 +11,7 @@ from grammar.values.errors import EvaluationError
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
 from grammar.values.numbers import plain_double, show_double
-from grammar.values.sizes import NESTING, Size, deep, text_of
+from grammar.values.sizes import NESTING, deep, text_of
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6
@@ -104,7 +104,11 @@ def _clause(verb: str, precision: int | None, value: object) -> str:
             finite = isinstance(value, float) and math.isfinite(value)
             return show_double(value) if finite else show(value)  # type: ignore[arg-type]
         case "d":
-            return _decimal(value)
+            if isinstance(value, float):
+                return _plain(value)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise EvaluationError(f"{_ACCEPTED['d'][1]}, was given {type_of(value)}")
+            return str(value)
         case "f" | "e":
             return _float(verb, _PRECISION if precision is None else precision, value)
         case "b":
@@ -121,14 +125,6 @@ def _clause(verb: str, precision: int | None, value: object) -> str:
             return _based(value, verb, _ACCEPTED["x"][1])
         case _:
             raise EvaluationError(f"`%{verb}` is not a formatting clause")
-
-
-def _decimal(value: object) -> str:
-    if isinstance(value, float):
-        return _plain(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise EvaluationError(f"{_ACCEPTED['d'][1]}, was given {type_of(value)}")
-    return str(value)
 
 
 def _float(verb: str, precision: int, value: object) -> str:
@@ -207,11 +203,9 @@ def _show_single(value: object) -> str:
             return str(value)
 
 
-def _formatted(text: Size | str, args: Size | Sequence[object]) -> int:
-    """The steps of `format`, which shows every value in its arguments."""
-    return 20 + len(text) // 4 + 10 * deep(args)
-
-
 OVERLOADS: tuple[Overload, ...] = (
-    member("format", (STRING, list_of(DYN)), STRING, format_text, _formatted),
+    member(
+        *("format", (STRING, list_of(DYN)), STRING, format_text),
+        lambda text, args: 20 + len(text) // 4 + 10 * deep(args),
+    ),
 )

@@ -263,15 +263,11 @@ def _compared(items: Items | Size, others: Items | Size) -> int:
     return 4 * max(len(items) * deep(others), len(others) * deep(items))
 
 
-def _compared_twice(items: Items | Size, others: Items | Size) -> int:
-    return 2 * _compared(items, others)
-
-
 _LISTS = (list_of(A), list_of(A))
 
 OVERLOADS = (
     *_OF_LISTS,
     function("sets.contains", _LISTS, BOOL, contains_all, _compared),
-    function("sets.equivalent", _LISTS, BOOL, equivalent, _compared_twice),
+    function("sets.equivalent", _LISTS, BOOL, equivalent, lambda a, b: 2 * _compared(a, b)),
     function("sets.intersects", _LISTS, BOOL, intersects, _compared),
 )

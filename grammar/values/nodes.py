@@ -66,7 +66,11 @@ def _matches(requirement: Record, value: str | None) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            return _compares(requirement.operator, value, wanted)
+            (bound,) = map(_whole, wanted)
+            here = _whole(value or "")
+            if here is None or bound is None:
+                return False
+            return here > bound if requirement.operator == "Gt" else here < bound
         case _:
             return False
 
@@ -88,14 +92,6 @@ def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
 @lru_cache(4096)
 def _is_label(value: str) -> bool:
     return is_label_value(value)
-
-
-def _compares(operator: str, value: str | None, wanted: Iterable[str]) -> bool:
-    (bound,) = map(_whole, wanted)
-    here = _whole(value or "")
-    if here is None or bound is None:
-        return False
-    return here > bound if operator == "Gt" else here < bound
 
 
 def _whole(text: str) -> int | None:

@@ -110,7 +110,14 @@ class Quantity:
             return _scaled(self.nanos // NANO, [(f, s) for s, f in reversed(_BINARY.items())])
         # There is no suffix above E.
         if self.suffix == "exponent" or (self.nanos and self.nanos % 10**30 == 0):
-            return _exponent(self.nanos)
+            nanos = self.nanos
+            if nanos == 0:
+                return "0"
+            power = -9
+            while nanos % 1000 == 0:
+                nanos //= 1000
+                power += 3
+            return f"{nanos}e{power}" if power else str(nanos)
         return _scaled(self.nanos, [(10 ** (e + 9), s) for s, e in reversed(_DECIMAL.items())])
 
 
@@ -156,16 +163,6 @@ def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:
         if amount % factor == 0:
             return f"{amount // factor}{suffix}"
     return str(amount)
-
-
-def _exponent(nanos: int) -> str:
-    if nanos == 0:
-        return "0"
-    power = -9
-    while nanos % 1000 == 0:
-        nanos //= 1000
-        power += 3
-    return f"{nanos}e{power}" if power else str(nanos)
 
 
 # ---- functions and operators

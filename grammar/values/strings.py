@@ -187,14 +187,10 @@ def pattern(text: str) -> re2._Regexp:
     try:
         return re2._Regexp(text, options)  # noqa: SLF001 - `re2.compile` would keep it too
     except re2.error as error:
-        reason = _reason(error)
-        raise EvaluationError(f"{quoted(text)} is not a regular expression: {reason}") from None
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else "it does not compile"
-    shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-    return shown[:PARSED]
+        reason = error.args[0] if error.args else "it does not compile"
+        said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        text = f"{quoted(text)} is not a regular expression: {said[:PARSED]}"
+        raise EvaluationError(text) from None
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -264,10 +260,6 @@ def number(value: str, other: str) -> int:
     return int.from_bytes(digest.digest())
 
 
-def _hashed(value: Sized, other: Sized) -> int:
-    return (len(value) + len(other)) // 4
-
-
-_HASH = function("hash", (STRING, STRING), INT, number, _hashed)
+_HASH = function("hash", (STRING, STRING), INT, number, lambda a, b: (len(a) + len(b)) // 4)
 
 OVERLOADS = (*_TEXT_OVERLOADS, *_PATTERN_OVERLOADS, _HASH)

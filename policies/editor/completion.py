@@ -254,7 +254,8 @@ def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[C
         return _matching(_strings(around, before[:-1], last.quote), text[inside:], inside)
     if last is not None and (last.kind == "string" or last.text in CLOSING):
         # A word that follows without a space would not be a word of its own.
-        closes = last.kind == "string" and _is_in_brackets(before)
+        opened = open_brackets(before) if last.kind == "string" else []
+        closes = opened and before[opened[-1]].text in ("[", "[?")
         return [Candidate("]", "sign", "sign", start=len(text))] if closes else []
     begun = ""
     if last is not None and last.kind == "word":
@@ -432,12 +433,6 @@ def _functions(environment: Environment) -> Iterator[Candidate]:
     yield Candidate("has(", "function", "", "Whether a field or a key exists.")
     for name in sorted(environment.function_names(member=False)):
         yield _function(environment, name)
-
-
-def _is_in_brackets(code: Sequence[EditedToken]) -> bool:
-    """Whether the innermost open bracket is that of a key or a list."""
-    open_ = open_brackets(code)
-    return bool(open_) and code[open_[-1]].text in ("[", "[?")
 
 
 # The meaning of each variable.

@@ -212,7 +212,12 @@ def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning 
     if cursor.previous in (".", ".?"):
         return _of_member(document.source, cursor, samples)
     if cursor.next == ":" and (used := used_policy(cursor.before)) is not None:
-        return _of_argument(document, cursor, used)
+        found = document.policies.get(used)
+        for parameter in found.policy.parameters if found is not None else ():
+            if found is not None and parameter.name == cursor.token.text:
+                definition = Definition(found.source, parameter.name_span)
+                return Meaning(cursor.token.span, print_parameter(parameter), (), definition)
+        return None
     return None if _is_keyword(cursor) else _of_name(document, cursor)
 
 
@@ -310,15 +315,6 @@ def _offered(cursor: _Cursor, offers: Iterable[Candidate]) -> Candidate | None:
     for offer in offers:
         if offer.text.rstrip("([") == cursor.token.text and (offer.kind == "function") == is_call:
             return offer
-    return None
-
-
-def _of_argument(document: EditedDocument, cursor: _Cursor, used: str) -> Meaning | None:
-    found = document.policies.get(used)
-    for parameter in found.policy.parameters if found is not None else ():
-        if found is not None and parameter.name == cursor.token.text:
-            definition = Definition(found.source, parameter.name_span)
-            return Meaning(cursor.token.span, print_parameter(parameter), (), definition)
     return None
 
 

@@ -71,13 +71,12 @@ class _Dumper(yaml.SafeDumper):
     """A dumper that writes texts of several lines as people do, as blocks."""
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
         "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    )
-
-
-_Dumper.add_representer(str, _text)
+    ),
+)
 
 
 def moved(problems: Sequence[Problem], page: str, text: str) -> Sequence[Problem]:
