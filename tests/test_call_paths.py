@@ -40,6 +40,7 @@ from server.view.page import json_of
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, cache_of, engine_over
 from tests.support.mirror import MemoryTransport
+from tests.support.rows import rows
 from tests.support.served import LOG, PROCESSES
 
 ROOT = Path(__file__).parents[1]
@@ -207,12 +208,12 @@ async def test_a_pod_event(extender: Extender) -> None:
     path_of(extender.bind_event).check(POD_EVENT)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("condition", "hint"),
-    [
-        pytest.param("node.ready and node.zone == 'a'", "write `&&`", id="one of the parser"),
-        pytest.param("node.hostname == 'a'", "write `node.name`", id="one of types"),
-    ],
+    {
+        "one of the parser": ("node.ready and node.zone == 'a'", "write `&&`"),
+        "one of types": ("node.hostname == 'a'", "write `node.name`"),
+    },
 )
 def test_a_check_of_one_mistake(
     condition: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

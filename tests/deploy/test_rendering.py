@@ -15,6 +15,7 @@ import yaml
 from cli.serving.placet_configuration import placet_configuration
 from tests.deploy.chart import CHART, ROOT
 from tests.deploy.kustomize import MANIFESTS, NoHelmError, helm, manifests, program
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.e2e
 
@@ -605,42 +606,34 @@ def test_monitoring_is_that_of_the_files() -> None:
 # ---- what is refused
 
 
-@pytest.mark.parametrize(
+@rows(
     ("flags", "reason"),
-    [
-        pytest.param(["--set", "replica=3"], "replica", id="a value that does not exist"),
-        pytest.param(["--set", "config.httpTimout=3s"], "httpTimout", id="a field"),
-        pytest.param(["--set", "mode=sidecar"], "mode", id="a mode"),
-        pytest.param(["--set", "config.httpTimeout=fast"], "httpTimeout", id="no duration"),
-        pytest.param(
-            ["--set", "bind.enabled=true,bind.httpTimeout=long"], "httpTimeout", id="long"
-        ),
-        pytest.param(
-            ["--set", "bind.httpTimeout=10m"], "without bind.enabled", id="nobody to wait for"
-        ),
-        pytest.param(["--set", "scheduler.name=default-scheduler"], "name", id="another's pods"),
-        pytest.param(
+    {
+        "a value that does not exist": (["--set", "replica=3"], "replica"),
+        "a field": (["--set", "config.httpTimout=3s"], "httpTimout"),
+        "a mode": (["--set", "mode=sidecar"], "mode"),
+        "no duration": (["--set", "config.httpTimeout=fast"], "httpTimeout"),
+        "long": (["--set", "bind.enabled=true,bind.httpTimeout=long"], "httpTimeout"),
+        "nobody to wait for": (["--set", "bind.httpTimeout=10m"], "without bind.enabled"),
+        "another's pods": (["--set", "scheduler.name=default-scheduler"], "name"),
+        "a policy before there are any": (
             ["--kube-version", "1.35.0", "--set", "optIn.by=policy"],
             "needs Kubernetes 1.36",
-            id="a policy before there are any",
         ),
-        pytest.param(["--set", "optIn.gate=true"], "optIn.gate", id="a gate that is not needed"),
-        pytest.param(
+        "a gate that is not needed": (["--set", "optIn.gate=true"], "optIn.gate"),
+        "metrics that nobody reaches": (
             ["--set", "mode=control-plane,metrics.podMonitor.enabled=true"],
             "controlPlane.healthHost",
-            id="metrics that nobody reaches",
         ),
-        pytest.param(
+        "a certificate that nobody trusts": (
             ["--set", "webhooks.policies=true,certificates.mode=secret"],
             "certificates.ca",
-            id="a certificate that nobody trusts",
         ),
-        pytest.param(
+        "a policy without effect": (
             ["--set", "mode=control-plane,networkPolicy.enabled=true"],
             "networkPolicy.enabled",
-            id="a policy without effect",
         ),
-    ],
+    },
 )
 def test_values_that_cannot_work_are_refused(flags: list[str], reason: str) -> None:
     done = helm_template("--kube-version", "1.36.0", *flags)

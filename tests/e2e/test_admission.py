@@ -14,6 +14,7 @@ from tests.e2e.placet import Placet
 from tests.e2e.policies import SELECTED, define, policy
 from tests.e2e.process import until
 from tests.e2e.webhooks import webhooks
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.e2e
 
@@ -153,7 +154,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "message"), BAD.values(), ids=BAD)
+@rows(("spec", "message"), BAD)
 def test_bad_policy_is_refused_by_field(shop: Shop, spec: dict[str, Any], message: str) -> None:
     done = shop.apply(shop.policy(**spec))
     assert done.returncode == 1

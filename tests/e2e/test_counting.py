@@ -21,6 +21,7 @@ from tests.e2e.placet import Replicas
 from tests.e2e.process import kubeconfig, until
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.api_proxy import api_proxy
+from tests.support.rows import rows
 from tests.support.tcp_switch import tcp_switch
 
 pytestmark = pytest.mark.e2e
@@ -329,12 +330,12 @@ def sums(amounts: Mapping[str, int], placed: Mapping[str, str]) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize(
+@rows(
     "sizes",
-    [
-        pytest.param([1] * 16, id="equal sizes"),
-        pytest.param([1, 2, 3, 1, 2, 1, 3, 2, 1, 2, 1, 3], id="mixed sizes"),
-    ],
+    {
+        "equal sizes": [1] * 16,
+        "mixed sizes": [1, 2, 3, 1, 2, 1, 3, 2, 1, 2, 1, 3],
+    },
 )
 def test_a_burst_fills_what_there_is(
     plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path, sizes: Sequence[int]

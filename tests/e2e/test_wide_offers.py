@@ -20,6 +20,7 @@ from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.recorder import Recorder, recorder
 from tests.e2e.stage import GOVERNED, Stage
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.e2e
 
@@ -68,7 +69,7 @@ def offered(asked: Recorder, prefix: str) -> list[tuple[int, int]]:
     return [(call.nodes, len(call.answer["NodeNames"] or ())) for call in calls]
 
 
-@pytest.mark.parametrize("clause", WIDE.values(), ids=WIDE.keys())
+@rows("clause", WIDE)
 def test_pods_spread_as_without_the_bound(clause: str, cluster: Cluster, served: Stage) -> None:
     """One by one every node is offered; at once no node has more than one pod more."""
     cluster.create_nodes(node(name, {LABEL: zone}) for name, zone in ZONE.items())

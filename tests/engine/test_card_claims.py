@@ -22,6 +22,7 @@ from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.builders import node, pod, raw
 from tests.support.engines import SCHEMA, Known, Silent, cache_of, checked, registry_of
+from tests.support.rows import rows
 
 CARDS = """cards "gpu" {
   on node 2 of {"milli": 1000}
@@ -52,18 +53,18 @@ def passes(found: Engine, asked: dict[str, Any] = NEW) -> bool:
     return isinstance(verdict, Feasible)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pods", "room"),
-    [
-        pytest.param([there("a", 600)], True, id="one card"),
-        pytest.param([there("a", 600), there("b", 600)], False, id="both, though both fit one"),
-        pytest.param([there("a", 600), there("b", 400)], True, id="on the fullest that fits"),
-        pytest.param([there("a", 600, index="0"), there("b", 600, index="0")], True, id="as told"),
-        pytest.param([there("a", 600, 2, index="0,1")], False, id="two cards"),
-        pytest.param([there("a", 600, 2, index="0")], False, id="too few numbers"),
-        pytest.param([there("a", 600, index="x"), there("b", 600)], False, id="no number"),
-        pytest.param([pod("a", on="n1", annotations={"milli": "x"})] * 2, True, id="no amount"),
-    ],
+    {
+        "one card": ([there("a", 600)], True),
+        "both, though both fit one": ([there("a", 600), there("b", 600)], False),
+        "on the fullest that fits": ([there("a", 600), there("b", 400)], True),
+        "as told": ([there("a", 600, index="0"), there("b", 600, index="0")], True),
+        "two cards": ([there("a", 600, 2, index="0,1")], False),
+        "too few numbers": ([there("a", 600, 2, index="0")], False),
+        "no number": ([there("a", 600, index="x"), there("b", 600)], False),
+        "no amount": ([pod("a", on="n1", annotations={"milli": "x"})] * 2, True),
+    },
 )
 def test_what_others_have_bound_counts(pods: list[dict[str, Any]], *, room: bool) -> None:
     assert passes(engine(POLICY, *pods)) is room

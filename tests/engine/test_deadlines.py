@@ -13,6 +13,7 @@ from engine.errors import DeadlineExceededError
 from engine.program.policy_time import DecisionTime
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of, engine_of, registry_of
+from tests.support.rows import rows
 
 NODES, PODS = 40, 200
 NAMES = [f"n{number}" for number in range(NODES)]
@@ -82,7 +83,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("ask", "clauses"), CASES.values(), ids=CASES)
+@rows(("ask", "clauses"), CASES)
 def test_it_ends_at_the_deadline(ask: Callable[[Engine, float], None], clauses: str) -> None:
     pods = [pod(f"p{number}", on=f"n{number % NODES}") for number in range(PODS)]
     for each, made in enumerate(pods):

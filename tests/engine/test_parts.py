@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-import pytest
-
 from engine.decision.part import PartMaker
 from engine.errors import EngineError
 from engine.gangs.gangs import Gangs
 from engine.parts import PARTS
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
+from tests.support.rows import rows
 
 NODES = [node(f"n{i}", f"z{i % 2}", cpu="2", labels={"cap": "ab"[i % 2]}) for i in range(4)]
 NAMES = [f"n{i}" for i in range(4)]
@@ -56,7 +55,7 @@ def story(policies: str, parts: Sequence[PartMaker]) -> Iterator[object]:
             yield type(error), str(error)
 
 
-@pytest.mark.parametrize("clauses", POLICIES.values(), ids=POLICIES.keys())
+@rows("clauses", POLICIES)
 def test_it_decides_alike_without_parts(clauses: str) -> None:
     text = f'policy p in namespace "shop" {{ {clauses} }}'
     found = list(story(text, PARTS))

@@ -30,6 +30,7 @@ from engine.program.policy_time import (
 )
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import Silent, cache_of, engine_over, peer_of, registry_of
+from tests.support.rows import rows
 
 NODES = [f"n{number}" for number in range(64)]
 # Between two looks at the clock, and for what is no evaluation.
@@ -347,7 +348,7 @@ VERBS: dict[str, tuple[str, Verb]] = {
 }
 
 
-@pytest.mark.parametrize(("clause", "call"), VERBS.values(), ids=VERBS)
+@rows(("clause", "call"), VERBS)
 def test_every_clause_is_charged(clause: str, call: Verb) -> None:
     made = Times(runs=True)
     pods = [pod(f"p{number}", "a", on="n0") for number in range(64)]

@@ -17,6 +17,7 @@ from policies.documents import DocumentError, as_json, read
 from policies.manifest_text import GROUP
 from policies.validation import check_source
 from tests.support.hostile_documents import DOCUMENTS
+from tests.support.rows import rows
 
 # What JSON says is passed on unread, and read by its types.
 _READ = [name for name in DOCUMENTS if name.endswith(".yaml")]
@@ -79,7 +80,7 @@ _MANY = {
 }
 
 
-@pytest.mark.parametrize("text", _MANY.values(), ids=_MANY)
+@rows("text", _MANY)
 def test_many_documents_with_mistakes_cost_bounded_time(text: str) -> None:
     """After a thousand mistakes a file is read no further."""
     began = time.process_time()

@@ -20,6 +20,7 @@ from engine.cluster.lease import Lease, LeaseTimes
 from grammar.values.time import SECOND, Timestamp
 from tests.support.books import examples
 from tests.support.lease_api import LeaseApi
+from tests.support.rows import rows
 
 TIMES = LeaseTimes()
 # The longest time, in seconds, that an event of the past can have an effect.
@@ -237,17 +238,17 @@ def _seconds_until_held(world: World, name: str) -> float:
     return world.seconds - began
 
 
-@pytest.mark.parametrize(
+@rows(
     "events",
-    [
-        pytest.param([("delete", "")], id="deleted"),
-        pytest.param([("delete", ""), ("restore", "")], id="restored from a backup"),
-        pytest.param([("delete", ""), ("make", "")], id="made by others"),
-        pytest.param([("holder", "")], id="the holder taken out"),
-        pytest.param([("holder", "b")], id="another holder written"),
-        pytest.param([("transitions", "")], id="counted anew"),
-        pytest.param([("wipe", "")], id="emptied"),
-    ],
+    {
+        "deleted": [("delete", "")],
+        "restored from a backup": [("delete", ""), ("restore", "")],
+        "made by others": [("delete", ""), ("make", "")],
+        "the holder taken out": [("holder", "")],
+        "another holder written": [("holder", "b")],
+        "counted anew": [("transitions", "")],
+        "emptied": [("wipe", "")],
+    },
 )
 def test_nobody_decides_until_any_earlier_leader_has_stopped(events: list[Event]) -> None:
     """That takes 15 s, also if the leader does not notice, as when it is frozen."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from grammar.syntax.parser import MAX_BYTES, parse_file
 from grammar.tree.source import Source
 from policies.loader import library_sources
 from policies.validation import check_source, checked_file
+from tests.support.rows import rows
 
 T = TypeVar("T")
 SCHEMA = load_schema()
@@ -115,7 +115,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
+@rows("text", LARGE)
 def test_many_mistakes_cost_bounded_time(text: str) -> None:
     """Not a multiple of what they cost alone, for each of them."""
     assert len(text) <= MAX_BYTES

@@ -20,6 +20,7 @@ from engine.errors import EngineError
 from tests.support.books import examples
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import cache_of, engine_over, node_of, peer_of
+from tests.support.rows import rows
 
 WEB = 'pods where peer.labels["app"] == "web"'
 
@@ -209,15 +210,15 @@ class World:
 # ---- nodes that leave, and nodes that come, while a pod is on its way to `x`
 
 
-@pytest.mark.parametrize(
+@rows(
     ("leave", "come"),
-    [
-        pytest.param("x", "x", id="it is back"),
-        pytest.param("xy", "xy", id="two are back"),
-        pytest.param("xy", "yx", id="in another order"),
-        pytest.param("x", "vx", id="a new node came first"),
-        pytest.param("xyz", "uvxyz", id="a zone is back, and is larger"),
-    ],
+    {
+        "it is back": ("x", "x"),
+        "two are back": ("xy", "xy"),
+        "in another order": ("xy", "yx"),
+        "a new node came first": ("x", "vx"),
+        "a zone is back, and is larger": ("xyz", "uvxyz"),
+    },
 )
 def test_a_pod_counts_on_the_node_of_that_name(leave: str, come: str) -> None:
     world = World()

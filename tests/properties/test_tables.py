@@ -37,6 +37,7 @@ from tests.support import builders
 from tests.support.books import examples
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, node_of, peer_of, registry_of
+from tests.support.rows import rows
 
 RULES = (
     'data.load[node.name].cpu < quantity("4")',
@@ -302,7 +303,7 @@ def old_pod(number: int, where: str | None, created: int) -> Object:
     return pod(f"p{number}", labels={"app": "old"}, cpu="1", on=where, created=at(created))
 
 
-@pytest.mark.parametrize("clauses", EXACT.values(), ids=EXACT)
+@rows("clauses", EXACT)
 @settings(max_examples=examples(40))
 @given(happened=st.lists(events(exact_steps), min_size=3, max_size=12))
 def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, ...]]) -> None:
@@ -313,7 +314,7 @@ def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, 
         world.look()
 
 
-@pytest.mark.parametrize("clauses", OTHER.values(), ids=OTHER)
+@rows("clauses", OTHER)
 @settings(max_examples=examples(40))
 @given(happened=st.lists(events(whole_steps), min_size=3, max_size=12))
 def test_what_may_change_at_any_time(clauses: str, happened: list[tuple[Any, ...]]) -> None:

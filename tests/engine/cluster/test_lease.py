@@ -17,6 +17,7 @@ from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
 from tests.support.fake_clock import settled, until
 from tests.support.lease_api import LeaseApi
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.fake_clock
 
@@ -393,16 +394,16 @@ async def make_anew(replicas: Replicas) -> None:
     await replicas.turns("b", "a", "b")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("event", "goes_on"),
-    [
-        pytest.param(lapse, True, id="not renewed in time"),
-        pytest.param(give_up, True, id="released, and taken by nobody"),
-        pytest.param(lose_answer, True, id="taken back without an answer"),
-        pytest.param(visit, False, id="another replica held it"),
-        pytest.param(visit_unheard, False, id="another one held it, and an answer was lost"),
-        pytest.param(make_anew, False, id="another Lease"),
-    ],
+    {
+        "not renewed in time": (lapse, True),
+        "released, and taken by nobody": (give_up, True),
+        "taken back without an answer": (lose_answer, True),
+        "another replica held it": (visit, False),
+        "another one held it, and an answer was lost": (visit_unheard, False),
+        "another Lease": (make_anew, False),
+    },
 )
 async def test_a_term_goes_on_until_another_replica_has_held_the_lease(
     event: Callable[[Replicas], Awaitable[None]], goes_on: bool

@@ -13,6 +13,7 @@ from engine.objects.peer import Peer
 from tests.support.builders import Object, pod
 from tests.support.engines import peer_of, table_of
 from tests.support.reviews import OneAnswerApi
+from tests.support.rows import rows
 
 SCHEDULERS = Schedulers(is_watched=True)
 TABLE = table_of([])
@@ -29,16 +30,16 @@ def seen(_: Peer) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@rows(
     ("answer", "counts"),
-    [
-        pytest.param(MADE, False, id="it has no node"),
-        pytest.param(BOUND, True, id="it is bound, and the watch is late"),
-        pytest.param(OTHER, False, id="another pod has its name"),
-        pytest.param(ApiError(404, "NotFound", "no such pod"), False, id="it is gone"),
-        pytest.param(ApiError(503, "Unavailable", "later"), True, id="nobody knows"),
-        pytest.param(ApiUnreachableError("nobody there"), True, id="no answer"),
-    ],
+    {
+        "it has no node": (MADE, False),
+        "it is bound, and the watch is late": (BOUND, True),
+        "another pod has its name": (OTHER, False),
+        "it is gone": (ApiError(404, "NotFound", "no such pod"), False),
+        "nobody knows": (ApiError(503, "Unavailable", "later"), True),
+        "no answer": (ApiUnreachableError("nobody there"), True),
+    },
 )
 async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool) -> None:
     seconds, api = 0.0, OneAnswerApi(answer)
@@ -111,15 +112,15 @@ async def test_many_pods_are_listed_once() -> None:
 
 
 @pytest.mark.parametrize("seen", [False, True], ids=["missed", "seen"])
-@pytest.mark.parametrize(
+@rows(
     ("answer", "counts"),
-    [
-        pytest.param(MADE, True, id="it waits"),
-        pytest.param(BOUND, True, id="it is bound"),
-        pytest.param(OTHER, False, id="another pod has its name"),
-        pytest.param(ApiError(404, "NotFound", "no such pod"), False, id="it is gone"),
-        pytest.param(ApiUnreachableError("nobody there"), True, id="no answer"),
-    ],
+    {
+        "it waits": (MADE, True),
+        "it is bound": (BOUND, True),
+        "another pod has its name": (OTHER, False),
+        "it is gone": (ApiError(404, "NotFound", "no such pod"), False),
+        "no answer": (ApiUnreachableError("nobody there"), True),
+    },
 )
 async def test_a_pod_that_no_watch_has_shown(
     answer: Object | Exception, *, counts: bool, seen: bool

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from engine.cluster.requeue import SchedulerLease
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.reviews import OneAnswerApi
+from tests.support.rows import rows
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/placet/leases/placet-scheduler"
 GONE = ApiError(404, "NotFound", "no such Lease")
@@ -48,23 +47,22 @@ class Looks:
 AWAY = ApiUnreachableError("nobody there")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("answers", "told"),
-    [
-        pytest.param([held("a", 1)], [], id="the first look knows of no other process"),
-        pytest.param([held("a", 1), held("a", 1, "2")], [], id="renewed"),
-        pytest.param([held("a", 1), held("b", 2)], [10.0], id="acquired by another process"),
-        pytest.param([held("a", 1), held("", 1)], [], id="released: the next one is awaited"),
-        pytest.param([held("a", 1), held("", 1), held("b", 2)], [10.0], id="and is there"),
-        pytest.param(
+    {
+        "the first look knows of no other process": ([held("a", 1)], []),
+        "renewed": ([held("a", 1), held("a", 1, "2")], []),
+        "acquired by another process": ([held("a", 1), held("b", 2)], [10.0]),
+        "released: the next one is awaited": ([held("a", 1), held("", 1)], []),
+        "and is there": ([held("a", 1), held("", 1), held("b", 2)], [10.0]),
+        "the last look that found the process before": (
             [held("a", 1), held("a", 1), held("b", 2), held("b", 2), held("c", 3)],
             [20.0, 40.0],
-            id="the last look that found the process before",
         ),
-        pytest.param([held("a", 1), AWAY, held("b", 2)], [10.0], id="after a failure"),
-        pytest.param([GONE, held("a", 1)], [], id="a Lease that was not there before"),
-        pytest.param([held("a", 1), GONE, held("b", 0)], [10.0], id="a Lease that is made anew"),
-    ],
+        "after a failure": ([held("a", 1), AWAY, held("b", 2)], [10.0]),
+        "a Lease that was not there before": ([GONE, held("a", 1)], []),
+        "a Lease that is made anew": ([held("a", 1), GONE, held("b", 0)], [10.0]),
+    },
 )
 async def test_news_of_another_process(
     answers: list[dict[str, Any] | Exception], told: list[float]

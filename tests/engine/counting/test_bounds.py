@@ -29,6 +29,7 @@ from tests.engine.counting.helpers import (
     numbers,
 )
 from tests.support.books import integers, optional, table
+from tests.support.rows import rows
 
 # ---- the number that a bound means
 
@@ -170,25 +171,22 @@ def test_open_sides_of_a_share(
     assert sides(bound, counts) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("skew", "counts", "wanted"),
-    [
-        pytest.param(1, numbers([0, 0, 0]), [0, 1, 2], id="empty domains are all open"),
-        pytest.param(1, numbers([1, 0, 0]), [1, 2], id="a domain one ahead is closed at skew 1"),
-        pytest.param(2, numbers([1, 0, 0]), [0, 1, 2], id="a domain one ahead is open at skew 2"),
-        pytest.param(1, numbers([1, 1, 1]), [0, 1, 2], id="even domains are all open"),
-        pytest.param(1, numbers([1, 0], own=0), [0, 1], id="a pod that is not counted adds none"),
-        pytest.param(1, numbers([2, 0], own=0), [1], id="a domain over the skew is closed to all"),
-        pytest.param(
-            1, numbers([2, 1, 1], [1, 1, 0]), [2], id="pods on their way raise no others' least"
-        ),
-        pytest.param(
+    {
+        "empty domains are all open": (1, numbers([0, 0, 0]), [0, 1, 2]),
+        "a domain one ahead is closed at skew 1": (1, numbers([1, 0, 0]), [1, 2]),
+        "a domain one ahead is open at skew 2": (2, numbers([1, 0, 0]), [0, 1, 2]),
+        "even domains are all open": (1, numbers([1, 1, 1]), [0, 1, 2]),
+        "a pod that is not counted adds none": (1, numbers([1, 0], own=0), [0, 1]),
+        "a domain over the skew is closed to all": (1, numbers([2, 0], own=0), [1]),
+        "pods on their way raise no others' least": (1, numbers([2, 1, 1], [1, 1, 0]), [2]),
+        "an ineligible domain does not lower the least count": (
             1,
             numbers([2, 1, 0], domains=[True, True, False]),
             [1, 2],
-            id="an ineligible domain does not lower the least count",
         ),
-    ],
+    },
 )
 def test_open_domains_of_a_spread(skew: int, counts: GroupCounts, wanted: list[int]) -> None:
     """'matching pods that may be there' + 'self-match' - 'global minimum' <= 'max skew'."""
@@ -247,25 +245,20 @@ def test_hopeful_counts_each_in_flight_pod_where_it_suits_best() -> None:
     assert sides("exactly 40%", hopeful) == "off on"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("least_domains", "counts", "wanted"),
-    [
-        pytest.param("", numbers([3, 1, 2]), 1, id="the least of all domains"),
-        pytest.param(
-            "", numbers([3, 1, 2], domains=[True, False, True]), 2, id="of eligible domains only"
-        ),
-        pytest.param("", numbers([], domains=[]), 0, id="0 where there is no domain"),
-        pytest.param(
-            "min domains 3", numbers([3, 1, 2]), 1, id="the least where there are as many domains"
-        ),
-        pytest.param("min domains 4", numbers([3, 1, 2]), 0, id="0 where domains are too few"),
-        pytest.param(
+    {
+        "the least of all domains": ("", numbers([3, 1, 2]), 1),
+        "of eligible domains only": ("", numbers([3, 1, 2], domains=[True, False, True]), 2),
+        "0 where there is no domain": ("", numbers([], domains=[]), 0),
+        "the least where there are as many domains": ("min domains 3", numbers([3, 1, 2]), 1),
+        "0 where domains are too few": ("min domains 4", numbers([3, 1, 2]), 0),
+        "0 where too few of the domains are eligible": (
             "min domains 3",
             numbers([3, 1, 2], domains=[True, False, True]),
             0,
-            id="0 where too few of the domains are eligible",
         ),
-    ],
+    },
 )
 def test_global_minimum_of_a_spread(least_domains: str, counts: GroupCounts, wanted: int) -> None:
     """The least count over the eligible domains; 0 if there are fewer than `min domains`."""
@@ -274,14 +267,14 @@ def test_global_minimum_of_a_spread(least_domains: str, counts: GroupCounts, wan
     assert (fewest(clause, counts) == wanted).all()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("counts", "wanted"),
-    [
-        pytest.param(numbers([3, 1, 2], [3, 0, 2]), [0, 1, 0], id="of pods that a watch has shown"),
-        pytest.param(numbers([3, 2, 1], [0, 2, 1]), [1, 0, 0], id="as many as in the next one"),
-        pytest.param(numbers([1, 3, 3], [0, 3, 3]), [1, 0, 0], id="as many as may be there"),
-        pytest.param(numbers([2], [0]), [2], id="of the only domain, all that may be there"),
-    ],
+    {
+        "of pods that a watch has shown": (numbers([3, 1, 2], [3, 0, 2]), [0, 1, 0]),
+        "as many as in the next one": (numbers([3, 2, 1], [0, 2, 1]), [1, 0, 0]),
+        "as many as may be there": (numbers([1, 3, 3], [0, 3, 3]), [1, 0, 0]),
+        "of the only domain, all that may be there": (numbers([2], [0]), [2]),
+    },
 )
 def test_the_emptiest_domain_is_compared_with_the_others(
     counts: GroupCounts, wanted: list[int]
@@ -326,59 +319,49 @@ def test_too_few_domains_close_those_that_have_the_skew() -> None:
     assert open_groups(clause_of(SPREAD % "1 min domains 3"), counts).tolist() == [False, False]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "wanted"),
-    [
-        pytest.param(SHARE % "at most 40%", False, id="a share at most leaves one side free"),
-        pytest.param(SHARE % "at least 40%", False, id="a share at least leaves one side free"),
-        pytest.param(SHARE % "exactly 40%", True, id="a share exactly bounds both sides"),
-        pytest.param(SPREAD % "1", True, id="a spread bounds every domain"),
-        pytest.param(LIMIT % "node at most 1", True, id="a limit at most bounds every node"),
-        pytest.param(LIMIT % "node exactly 1", True, id="a limit exactly bounds every node"),
-        pytest.param(LIMIT % "node at least 1", False, id="a limit at least bounds none"),
-    ],
+    {
+        "a share at most leaves one side free": (SHARE % "at most 40%", False),
+        "a share at least leaves one side free": (SHARE % "at least 40%", False),
+        "a share exactly bounds both sides": (SHARE % "exactly 40%", True),
+        "a spread bounds every domain": (SPREAD % "1", True),
+        "a limit at most bounds every node": (LIMIT % "node at most 1", True),
+        "a limit exactly bounds every node": (LIMIT % "node exactly 1", True),
+        "a limit at least bounds none": (LIMIT % "node at least 1", False),
+    },
 )
 def test_whether_a_bound_can_close_every_group(clause: str, wanted: bool) -> None:
     assert bounds_every_group(clause_of(clause)) is wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "counts", "wanted"),
-    [
-        pytest.param(SPREAD % "1", numbers([0, 2, 4]), [100, 50, 0], id="a spread falls evenly"),
-        pytest.param(SPREAD % "1", numbers([2, 2]), [100, 100], id="even domains have 100"),
-        pytest.param(SPREAD % "1", numbers([1, 2]), [100, 0], id="one pod apart is all of it"),
-        pytest.param(
-            SPREAD % "1 min domains 3", numbers([2, 4]), [50, 0], id="too few domains count from 0"
-        ),
-        pytest.param(
+    {
+        "a spread falls evenly": (SPREAD % "1", numbers([0, 2, 4]), [100, 50, 0]),
+        "even domains have 100": (SPREAD % "1", numbers([2, 2]), [100, 100]),
+        "one pod apart is all of it": (SPREAD % "1", numbers([1, 2]), [100, 0]),
+        "too few domains count from 0": (SPREAD % "1 min domains 3", numbers([2, 4]), [50, 0]),
+        "ineligible domains keep within 0 and 100": (
             SPREAD % "1",
             numbers([1, 3, 9, 0], domains=[True, True, False, False]),
             [100, 0, 0, 100],
-            id="ineligible domains keep within 0 and 100",
         ),
-        pytest.param(
+        "pods that are probably there count as those that are": (
             SPREAD % "1",
             numbers([3, 2, 10], [0, 2, 10]),
             [87.5, 100, 0],
-            id="pods that are probably there count as those that are",
         ),
-        pytest.param(SPREAD % "1", numbers([5], domains=[False]), [0], id="no domain to compare"),
-        pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), [100, 0], id="an open side"),
-        pytest.param(
+        "no domain to compare": (SPREAD % "1", numbers([5], domains=[False]), [0]),
+        "an open side": (SHARE % "at most 1", numbers([0, 1], total=5), [100, 0]),
+        "at least: the nodes of the share until it has its pods": (
             SHARE % "at least 1",
             numbers([0, 0], total=5),
             [0, 100],
-            id="at least: the nodes of the share until it has its pods",
         ),
-        pytest.param(
-            SHARE % "at least 1",
-            numbers([0, 1], total=5),
-            [100, 100],
-            id="at least: any after that",
-        ),
-        pytest.param(LIMIT % "node at most 1", numbers([0, 1]), [100, 0], id="an open node"),
-    ],
+        "at least: any after that": (SHARE % "at least 1", numbers([0, 1], total=5), [100, 100]),
+        "an open node": (LIMIT % "node at most 1", numbers([0, 1]), [100, 0]),
+    },
 )
 def test_points(clause: str, counts: GroupCounts, wanted: list[float]) -> None:
     """A spread: 100 * (1 - ('count' - 'minimum') / ('maximum' - 'minimum')), within 0 and 100.

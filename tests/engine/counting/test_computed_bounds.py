@@ -24,6 +24,7 @@ from tests.engine.counting.helpers import (
 )
 from tests.support.builders import Object, node, pod
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
+from tests.support.rows import rows
 
 NODES = [
     node("a", labels={"slots": "2", "zone": "x", "cap": "spot"}),
@@ -75,136 +76,111 @@ def spread(bound: str) -> str:
     return f'{ZONE} spread "l" {{ {WEB} over zone {bound} strict }}'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "pods", "wanted"),
-    [
-        pytest.param(limit(f"node at most {SLOTS}"), [], "ab", id="each node has its own number"),
-        pytest.param(
+    {
+        "each node has its own number": (limit(f"node at most {SLOTS}"), [], "ab"),
+        "a node that has as many is full": (
             limit(f"node at most {SLOTS}"),
             [web("p", on="a"), web("q", on="b")],
             "a",
-            id="a node that has as many is full",
         ),
-        pytest.param(
+        "at least: a negative number is 0": (
             limit(f"node at least {SLOTS}"),
             [web("p", on="a"), web("q", on="b")],
             "bc",
-            id="at least: a negative number is 0",
         ),
-        pytest.param(
-            limit(f"node exactly {SLOTS}"), [web("p", on="a")], "", id="exactly: neither of both"
-        ),
-        pytest.param(
+        "exactly: neither of both": (limit(f"node exactly {SLOTS}"), [web("p", on="a")], ""),
+        "each domain has its own number": (
             ZONE + limit('zone at most zone.value == "x" ? 1 : 0'),
             [],
             "ab",
-            id="each domain has its own number",
         ),
-        pytest.param(
+        "a map gives the number of a domain": (
             ZONE + limit('zone at most {"x": 2, "y": 1}[zone.value]'),
             [web("p", on="a"), web("q", on="d")],
             "ab",
-            id="a map gives the number of a domain",
         ),
-        pytest.param(
+        "a def may get the domain": (
             "def most(zone: string): int = size(zone) "
             + ZONE
             + limit("zone at most most(zone.value)"),
             [web("p", on="a")],
             "cd",
-            id="a def may get the domain",
         ),
-        pytest.param(
+        "a let may read the domain": (
             'let most = zone.value == "x" ? 1 : 0 ' + ZONE + limit("zone at most most"),
             [],
             "ab",
-            id="a let may read the domain",
         ),
-        pytest.param(
+        "the cluster has the number of the pod": (
             limit("cluster at most pod.priority + 1"),
             [],
             "abcde",
-            id="the cluster has the number of the pod",
         ),
-        pytest.param(
-            limit("cluster at most pod.priority + 1"), [web("p", on="a")], "", id="and may be full"
-        ),
-        pytest.param(
+        "and may be full": (limit("cluster at most pod.priority + 1"), [web("p", on="a")], ""),
+        "a domain may have more skew than another one": (
             spread('skew at most zone.value == "x" ? 2 : 1'),
             [web("p", on="a")],
             "abcd",
-            id="a domain may have more skew than another one",
         ),
-        pytest.param(
-            spread('skew at most zone.value == "x" ? 1 : 2'),
-            [web("p", on="a")],
-            "cd",
-            id="or less",
-        ),
-        pytest.param(
+        "or less": (spread('skew at most zone.value == "x" ? 1 : 2'), [web("p", on="a")], "cd"),
+        "a domain without a skew is no domain": (
             spread('skew at most {"x": 1}[zone.value]'),
             [],
             "ab",
-            id="a domain without a skew is no domain",
         ),
-        pytest.param(
+        "as many domains as the pod wants": (
             spread("skew at most 1 min domains pod.priority + 2"),
             [web("p", on="a"), web("q", on="c")],
             "abcd",
-            id="as many domains as the pod wants",
         ),
-        pytest.param(
+        "fewer domains than the pod wants": (
             spread("skew at most 1 min domains pod.priority + 3"),
             [web("p", on="a"), web("q", on="c")],
             "",
-            id="fewer domains than the pod wants",
         ),
-        pytest.param(
+        "a negative number of domains is 0": (
             spread("skew at most 1 min domains -1 - pod.priority"),
             [web("p", on="a"), web("q", on="c")],
             "abcd",
-            id="a negative number of domains is 0",
         ),
-        pytest.param(
+        "a number of domains that is missing rejects everywhere": (
             spread('skew at most 1 min domains int(pod.annotations["none"])'),
             [],
             "",
-            id="a number of domains that is missing rejects everywhere",
         ),
-        pytest.param("let n = 1 + 1 " + limit("node at most n"), [], "abcde", id="a let"),
-        pytest.param(
+        "a let": ("let n = 1 + 1 " + limit("node at most n"), [], "abcde"),
+        "a let of a let": (
             "let n = 1 let m = n " + limit("node at most m"),
             [web("p", on="a")],
             "bcde",
-            id="a let of a let",
         ),
-        pytest.param(
+        "a share has the number of the pod": (
             f'share "s" {{ of {WEB} {ON_SPOT} at most size(pod.annotations) strict }}',
             [],
             "bcde",
-            id="a share has the number of the pod",
         ),
-        pytest.param(
+        "the number of a share holds where no node is on it": (
             f'share "s" {{ of {WEB} on nodes where false at least size(pod.annotations) strict }}',
             [],
             "abcde",
-            id="the number of a share holds where no node is on it",
         ),
-    ],
+    },
 )
 def test_the_number_of_each_group(text: str, pods: Sequence[Object], wanted: str) -> None:
     assert opened(text, pods) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("percent", "pods", "wanted"),
-    [
-        pytest.param("50", [web("p")], "abcde", id="50% of 2 is 1"),
-        pytest.param("49.9", [web("p")], "bcde", id="49.9% of 2 is 0"),
-        pytest.param("700", [web("p", on="a")], "abcde", id="more than 100% is all"),
-        pytest.param("-1", [], "bcde", id="less than 0% is none"),
-        pytest.param("much", [], "", id="a text is an error"),
-    ],
+    {
+        "50% of 2 is 1": ("50", [web("p")], "abcde"),
+        "49.9% of 2 is 0": ("49.9", [web("p")], "bcde"),
+        "more than 100% is all": ("700", [web("p", on="a")], "abcde"),
+        "less than 0% is none": ("-1", [], "bcde"),
+        "a text is an error": ("much", [], ""),
+    },
 )
 def test_a_percentage_of_the_pod(percent: str, pods: Sequence[Object], wanted: str) -> None:
     text = (
@@ -214,22 +190,19 @@ def test_a_percentage_of_the_pod(percent: str, pods: Sequence[Object], wanted: s
     assert opened(text, pods, asked(part=percent)) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("number", "error"),
-    [
-        pytest.param('int(node.labels["none"])', "there is no key `none`", id="missing"),
-        pytest.param(SLOTS, "`many` is not an int", id="a text that is no number"),
-        pytest.param(
+    {
+        "missing": ('int(node.labels["none"])', "there is no key `none`"),
+        "a text that is no number": (SLOTS, "`many` is not an int"),
+        "a part of a pod": (
             "double(size(node.labels)) / 2.0 + 0.25",
             "the bound is 1.75, which is not a whole number",
-            id="a part of a pod",
         ),
-        pytest.param(
-            "double(size(node.labels)) / 0.0", "the bound is not a number", id="infinitely many"
-        ),
-        pytest.param("dyn(node.name)", "the bound is not a number", id="a text of unknown type"),
-        pytest.param("dyn(node.ready)", "the bound is not a number", id="a bool of unknown type"),
-    ],
+        "infinitely many": ("double(size(node.labels)) / 0.0", "the bound is not a number"),
+        "a text of unknown type": ("dyn(node.name)", "the bound is not a number"),
+        "a bool of unknown type": ("dyn(node.ready)", "the bound is not a number"),
+    },
 )
 def test_a_bound_without_a_number_rejects_and_is_reported(number: str, error: str) -> None:
     for bound in ("at most", "at least", "exactly"):

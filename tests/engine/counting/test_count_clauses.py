@@ -22,6 +22,7 @@ from tests.engine.counting.helpers import (
 from tests.support.books import integers, table
 from tests.support.builders import Object, controller, node, pod
 from tests.support.engines import evaluation_of, frame_of
+from tests.support.rows import rows
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -121,46 +122,41 @@ def test_hopeful_is_without_the_pods_in_flight() -> None:
     assert (names(found.open), names(found.hopeful)) == ("bcd", "abcd")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "asked", "wanted", "reports"),
-    [
-        pytest.param(share("at most 1"), ASKED, ["s"], [], id="a clause without `when`"),
-        pytest.param(
+    {
+        "a clause without `when`": (share("at most 1"), ASKED, ["s"], []),
+        "`when` is true": (
             share("at most 1").replace('"s"', '"s" when pod.priority > 0'),
             pod("asked", priority=1),
             ["s"],
             [],
-            id="`when` is true",
         ),
-        pytest.param(
+        "`when` is false": (
             share("at most 1").replace('"s"', '"s" when pod.priority > 0'),
             pod("asked", priority=0),
             [],
             [],
-            id="`when` is false",
         ),
-        pytest.param(
+        "`when` is missing": (
             share("at most 1").replace('"s"', '"s" when pod.labels["tier"] == "x"'),
             pod("asked"),
             [],
             [],
-            id="`when` is missing",
         ),
-        pytest.param(
+        "`when` is an error, which is reported": (
             share("at most 1").replace('"s"', '"s" when 1 / pod.priority > 0'),
             pod("asked", priority=0),
             [],
             ["s: division by zero"],
-            id="`when` is an error, which is reported",
         ),
-        pytest.param(
+        "a best-effort clause closes nothing": (
             f"{share('at most 1')} {spread('best effort weight 5')}",
             ASKED,
             ["s"],
             [],
-            id="a best-effort clause closes nothing",
         ),
-    ],
+    },
 )
 def test_strict_clauses_that_apply(
     text: str, asked: Object, wanted: list[str], reports: list[str]
@@ -187,26 +183,23 @@ def terms(counting: Counting, text: str) -> list[tuple[float, list[float]]]:
     return [(weight, points.tolist()) for weight, points in found]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "wanted"),
-    [
-        pytest.param(
+    {
+        "by domain, and 0 for a node without one": (
             spread("best effort weight 5"),
             [(5, [0, 0, 100, 0])],
-            id="by domain, and 0 for a node without one",
         ),
-        pytest.param(
+        "`missing 30` for a node without one": (
             spread("best effort weight 5 missing 30"),
             [(5, [0, 0, 100, 30])],
-            id="`missing 30` for a node without one",
         ),
-        pytest.param(
+        "by side": (
             share("at most 1").replace("strict", "best effort weight 2"),
             [(2, [0, 100, 100, 100])],
-            id="by side",
         ),
-        pytest.param(spread(), [], id="a strict clause has none"),
-    ],
+        "a strict clause has none": (spread(), []),
+    },
 )
 def test_terms_of_the_mean(text: str, wanted: list[tuple[float, list[float]]]) -> None:
     assert terms(counting_of(NODES, [web("p", on="a")]), text) == wanted
@@ -221,16 +214,16 @@ def test_points_count_in_flight_pods_where_they_likely_end() -> None:
 # ---- what finds a place within several shares
 
 
-@pytest.mark.parametrize(
+@rows(
     ("room", "cells", "wanted"),
-    [
-        pytest.param((1, 3), (0b01, 0b10), 4, id="a pod on one share takes no room of another"),
-        pytest.param((1, 3), (0b11,), 1, id="a pod on two shares takes room of both"),
-        pytest.param((1, 3), (0b01, 0b11), 1, id="whichever of the cells it goes to"),
-        pytest.param((1, 1), (0b01, 0b10, 0b11), 2, id="cells on fewer shares have more pods"),
-        pytest.param((0, 0), (0b00, 0b11), 5, id="nodes on no share have room for all"),
-        pytest.param((4, 4), (0b01, 0b10), 5, id="no more than there are"),
-    ],
+    {
+        "a pod on one share takes no room of another": ((1, 3), (0b01, 0b10), 4),
+        "a pod on two shares takes room of both": ((1, 3), (0b11,), 1),
+        "whichever of the cells it goes to": ((1, 3), (0b01, 0b11), 1),
+        "cells on fewer shares have more pods": ((1, 1), (0b01, 0b10, 0b11), 2),
+        "nodes on no share have room for all": ((0, 0), (0b00, 0b11), 5),
+        "no more than there are": ((4, 4), (0b01, 0b10), 5),
+    },
 )
 def test_the_most_pods_that_find_a_place(
     room: tuple[int, ...], cells: tuple[int, ...], wanted: int
@@ -267,15 +260,15 @@ def cost(
     return counting_of(NODES, [*pods, *more]).deletion_cost(clauses, "ba"[side], asked)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("bound", "wanted"),
-    [
-        pytest.param("exactly 40%", "0010100101", id="40%: off off on off on, and so on"),
-        pytest.param("at most 40%", "0010100101", id="at most 40%: the same"),
-        pytest.param("at least 40%", "1010010100", id="at least 40%: on comes first"),
-        pytest.param("exactly 50%", "0101010101", id="50%: off on off on"),
-        pytest.param("exactly 80%", "0111101111", id="80%: off on on on on"),
-    ],
+    {
+        "40%: off off on off on, and so on": ("exactly 40%", "0010100101"),
+        "at most 40%: the same": ("at most 40%", "0010100101"),
+        "at least 40%: on comes first": ("at least 40%", "1010010100"),
+        "50%: off on off on": ("exactly 50%", "0101010101"),
+        "80%: off on on on on": ("exactly 80%", "0111101111"),
+    },
 )
 def test_order_in_which_slots_fill(bound: str, wanted: str) -> None:
     """The nth slot is on where 'target of n pods' > 'target of n - 1 pods'; its cost is -n.
@@ -285,25 +278,22 @@ def test_order_in_which_slots_fill(bound: str, wanted: str) -> None:
     assert filling(bound) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "side", "wanted"),
-    [
-        pytest.param("", 1, None, id="no share"),
-        pytest.param(spread(), 1, None, id="a spread"),
-        pytest.param(share("exactly 4"), 1, None, id="a share of a number"),
-        pytest.param(EXACT, 1, -3, id="the first slot on of 40% is the third"),
-        pytest.param(EXACT, 0, -1, id="the first slot off of 40% is the first"),
-        pytest.param(EXACT + spread(), 1, -3, id="the first share decides"),
-        pytest.param(
+    {
+        "no share": ("", 1, None),
+        "a spread": (spread(), 1, None),
+        "a share of a number": (share("exactly 4"), 1, None),
+        "the first slot on of 40% is the third": (EXACT, 1, -3),
+        "the first slot off of 40% is the first": (EXACT, 0, -1),
+        "the first share decides": (EXACT + spread(), 1, -3),
+        "the first of two shares decides": (
             EXACT + share("exactly 50%").replace('"s"', '"t"'),
             1,
             -3,
-            id="the first of two shares decides",
         ),
-        pytest.param(
-            share("exactly 100%"), 0, -100_000, id="a slot that never comes has the lowest cost"
-        ),
-    ],
+        "a slot that never comes has the lowest cost": (share("exactly 100%"), 0, -100_000),
+    },
 )
 def test_deletion_cost(clauses: str, side: int, wanted: int | None) -> None:
     assert cost(clauses, side, (0, 0)) == wanted

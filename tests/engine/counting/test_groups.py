@@ -21,6 +21,7 @@ from tests.engine.counting.helpers import (
 )
 from tests.support.builders import Object, node, pod
 from tests.support.engines import cache_of, node_of, peer_of, snapshot_of, table_of
+from tests.support.rows import rows
 
 BROKEN = "1 / (size(node.labels) - 2)"
 
@@ -45,51 +46,43 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "wanted"),
-    [
-        pytest.param(
+    {
+        "a share has two sides, and a node without the label is off": (
             SHARE % "at most 1",
             {"a": ON, "b": OFF, "c": OFF, "d": ON},
-            id="a share has two sides, and a node without the label is off",
         ),
-        pytest.param(
+        "a spread has a group for each value, and a node without one is outside": (
             SPREAD % "1",
             {"a": 0, "b": 1, "c": 0, "d": OUTSIDE},
-            id="a spread has a group for each value, and a node without one is outside",
         ),
-        pytest.param(
+        "a limit per node has a group for each row": (
             LIMIT % "node at most 1",
             {"a": 1, "b": 2, "c": 3, "d": 4},
-            id="a limit per node has a group for each row",
         ),
-        pytest.param(
+        "a limit per cluster has one group": (
             LIMIT % "cluster at most 1",
             {"a": 0, "b": 0, "c": 0, "d": 0},
-            id="a limit per cluster has one group",
         ),
-        pytest.param(
+        "a limit per has a group for each value": (
             LIMIT % 'node.labels["zone"] at most 1',
             {"a": 0, "b": 1, "c": 0, "d": OUTSIDE},
-            id="a limit per has a group for each value",
         ),
-        pytest.param(
+        "a number is a domain": (
             LIMIT % 'size(node.labels["zone"]) at most 1',
             {"a": 0, "b": 0, "c": 0, "d": OUTSIDE},
-            id="a number is a domain",
         ),
-        pytest.param(
+        "a bool is a domain": (
             LIMIT % "node.name == 'a' at most 1",
             {"a": 0, "b": 1, "c": 1, "d": 1},
-            id="a bool is a domain",
         ),
-        pytest.param(
+        "1 and '1' and true are three domains": (
             LIMIT % "[dyn(1), dyn('1'), dyn(true), dyn(1)]"
             "[{'a': 0, 'b': 1, 'c': 2, 'd': 3}[node.name]] at most 1",
             {"a": 0, "b": 1, "c": 2, "d": 0},
-            id="1 and '1' and true are three domains",
         ),
-    ],
+    },
 )
 def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
     table = snapshot_of(NODES).table
@@ -102,28 +95,25 @@ def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
     assert reports.heard == [], "a missing value is no error"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "group", "error"),
-    [
-        pytest.param(
+    {
+        "a share puts it off": (
             f'share "s" {{ of {WEB} on nodes where {BROKEN} > 0 at most 1 strict }}',
             OFF,
             "s: division by zero",
-            id="a share puts it off",
         ),
-        pytest.param(
+        "a limit leaves it outside": (
             LIMIT % f"{BROKEN} at most 1",
             OUTSIDE,
             "l: division by zero",
-            id="a limit leaves it outside",
         ),
-        pytest.param(
+        "a value that is no domain is an error": (
             LIMIT % "dyn(node.name == '' ? 1.0 : 1.5) at most 1",
             OUTSIDE,
             "l: a domain is a string, an int or a bool",
-            id="a value that is no domain is an error",
         ),
-    ],
+    },
 )
 def test_a_node_with_an_error_is_reported(clause: str, group: int, error: str) -> None:
     table = snapshot_of([node("a", labels={"x": "1"})]).table
@@ -141,27 +131,19 @@ ELIGIBLE, SELECTED, EVERY = (
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "other", "spec", "wanted"),
-    [
-        pytest.param(ELIGIBLE, {}, {}, True, id="eligible: a node like others"),
-        pytest.param(
-            ELIGIBLE, {"spec": {"unschedulable": True}}, {}, False, id="eligible: no cordoned node"
-        ),
-        pytest.param(ELIGIBLE, {"spec": TAINT}, {}, False, id="eligible: no taint that forbids"),
-        pytest.param(
-            ELIGIBLE, {}, {"nodeSelector": {"zone": "x"}}, False, id="eligible: no other node"
-        ),
-        pytest.param(
-            SELECTED, {"spec": {"unschedulable": True}}, {}, True, id="selected: a cordoned node"
-        ),
-        pytest.param(SELECTED, {"spec": TAINT}, {}, True, id="selected: any taint"),
-        pytest.param(
-            SELECTED, {}, {"nodeSelector": {"zone": "x"}}, False, id="selected: no other node"
-        ),
-        pytest.param(EVERY, {"spec": TAINT}, {}, True, id="all: any taint"),
-        pytest.param(EVERY, {}, {"nodeSelector": {"zone": "x"}}, True, id="all: any node"),
-    ],
+    {
+        "eligible: a node like others": (ELIGIBLE, {}, {}, True),
+        "eligible: no cordoned node": (ELIGIBLE, {"spec": {"unschedulable": True}}, {}, False),
+        "eligible: no taint that forbids": (ELIGIBLE, {"spec": TAINT}, {}, False),
+        "eligible: no other node": (ELIGIBLE, {}, {"nodeSelector": {"zone": "x"}}, False),
+        "selected: a cordoned node": (SELECTED, {"spec": {"unschedulable": True}}, {}, True),
+        "selected: any taint": (SELECTED, {"spec": TAINT}, {}, True),
+        "selected: no other node": (SELECTED, {}, {"nodeSelector": {"zone": "x"}}, False),
+        "all: any taint": (EVERY, {"spec": TAINT}, {}, True),
+        "all: any node": (EVERY, {}, {"nodeSelector": {"zone": "x"}}, True),
+    },
 )
 def test_nodes_that_a_spread_counts(clause: str, other: Object, spec: Object, wanted: bool) -> None:
     """One set for the counts and for the minimum; every node has a group."""
@@ -184,22 +166,19 @@ def test_the_groups_of_other_clauses_have_all_nodes() -> None:
         assert groups.counted is groups.ids
 
 
-@pytest.mark.parametrize(
+@rows(
     ("other", "spec", "wanted"),
-    [
-        pytest.param({}, {}, [True, True], id="both domains count"),
-        pytest.param({"spec": {"unschedulable": True}}, {}, [True, False], id="not a cordoned one"),
-        pytest.param({"spec": TAINT}, {}, [True, False], id="not one whose taint forbids the pod"),
-        pytest.param(
+    {
+        "both domains count": ({}, {}, [True, True]),
+        "not a cordoned one": ({"spec": {"unschedulable": True}}, {}, [True, False]),
+        "not one whose taint forbids the pod": ({"spec": TAINT}, {}, [True, False]),
+        "one whose taint the pod tolerates": (
             {"spec": TAINT},
             {"tolerations": [{"operator": "Exists"}]},
             [True, True],
-            id="one whose taint the pod tolerates",
         ),
-        pytest.param(
-            {}, {"nodeSelector": {"zone": "x"}}, [True, False], id="not one outside its selector"
-        ),
-    ],
+        "not one outside its selector": ({}, {"nodeSelector": {"zone": "x"}}, [True, False]),
+    },
 )
 def test_domains_are_those_with_an_eligible_node(
     other: Object, spec: Object, wanted: list[bool]
@@ -226,29 +205,22 @@ def test_a_domain_counts_while_one_of_its_nodes_is_eligible() -> None:
 MISSING_PASSES = (SPREAD % "1").replace("strict", "strict missing pass")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "counts", "wanted", "hopeful"),
-    [
-        pytest.param(SHARE % "at most 1", numbers([0, 0], total=5), "abcd", "abcd", id="no pod"),
-        pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), "bc", "bc", id="a closed side"),
-        pytest.param(
+    {
+        "no pod": (SHARE % "at most 1", numbers([0, 0], total=5), "abcd", "abcd"),
+        "a closed side": (SHARE % "at most 1", numbers([0, 1], total=5), "bc", "bc"),
+        "a side that only pods in flight close is hopeful": (
             SHARE % "at most 1",
             numbers([0, 1], [0, 0], total=5),
             "bc",
             "abcd",
-            id="a side that only pods in flight close is hopeful",
         ),
-        pytest.param(
-            SPREAD % "1", numbers([0, 0]), "abc", "abc", id="a node outside is closed, and hopeless"
-        ),
-        pytest.param(SPREAD % "1", numbers([1, 0], [0, 0]), "b", "abc", id="a hopeful domain"),
-        pytest.param(
-            MISSING_PASSES, numbers([0, 0]), "abcd", "abcd", id="`missing pass`: open outside"
-        ),
-        pytest.param(
-            MISSING_PASSES, numbers([1, 0]), "bd", "bd", id="`missing pass`: whatever is closed"
-        ),
-    ],
+        "a node outside is closed, and hopeless": (SPREAD % "1", numbers([0, 0]), "abc", "abc"),
+        "a hopeful domain": (SPREAD % "1", numbers([1, 0], [0, 0]), "b", "abc"),
+        "`missing pass`: open outside": (MISSING_PASSES, numbers([0, 0]), "abcd", "abcd"),
+        "`missing pass`: whatever is closed": (MISSING_PASSES, numbers([1, 0]), "bd", "bd"),
+    },
 )
 def test_headroom(clause: str, counts: GroupCounts, wanted: str, hopeful: str) -> None:
     """A node has the headroom of its group; one that is in no group has that of `missing`."""
@@ -263,21 +235,16 @@ def test_headroom(clause: str, counts: GroupCounts, wanted: str, hopeful: str) -
     assert (opened, hoped) == (wanted, hopeful)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "counts", "roomy"),
-    [
-        pytest.param(SPREAD % "1", numbers([0, 0], waits=1), "", id="no room for another"),
-        pytest.param(SPREAD % "2", numbers([1, 0], waits=1), "b", id="room for another in one"),
-        pytest.param(SPREAD % "1", numbers([0, 0]), None, id="nobody waits"),
-        pytest.param(SPREAD % "1", numbers([0, 0], own=0, waits=1), None, id="it takes no room"),
-        pytest.param(LIMIT % "node at most 1", numbers([0] * 5, waits=9), "", id="a limit"),
-        pytest.param(
-            SHARE % "at most 1",
-            numbers([0, 0], total=5, waits=1),
-            None,
-            id="one side never runs out",
-        ),
-    ],
+    {
+        "no room for another": (SPREAD % "1", numbers([0, 0], waits=1), ""),
+        "room for another in one": (SPREAD % "2", numbers([1, 0], waits=1), "b"),
+        "nobody waits": (SPREAD % "1", numbers([0, 0]), None),
+        "it takes no room": (SPREAD % "1", numbers([0, 0], own=0, waits=1), None),
+        "a limit": (LIMIT % "node at most 1", numbers([0] * 5, waits=9), ""),
+        "one side never runs out": (SHARE % "at most 1", numbers([0, 0], total=5, waits=1), None),
+    },
 )
 def test_nodes_with_room_for_another(clause: str, counts: GroupCounts, roomy: str | None) -> None:
     table = snapshot_of(NODES).table

@@ -27,6 +27,7 @@ from engine.objects.peer import Peer
 from tests.support.books import examples
 from tests.support.builders import pod
 from tests.support.engines import peer_of, table_of
+from tests.support.rows import rows
 
 SCHEDULERS = Schedulers(bind_timeout=600.0)
 HOLD = SCHEDULERS.longest
@@ -199,17 +200,17 @@ def test_with_a_bind_verb_a_pod_that_is_given_up_counts_no_longer() -> None:
     assert flight.rows() is None
 
 
-@pytest.mark.parametrize(
+@rows(
     "event",
-    [
-        pytest.param(lambda f: f.pods.forget(UID), id="forgotten"),
-        pytest.param(_shown(state(), state(node="n1")), id="bound"),
-        pytest.param(_shown(state(), None), id="deleted"),
-        pytest.param(_shown(state(), state(unscheduled=UNSCHEDULED)), id="given up"),
-        pytest.param(lambda f: f.pods.predict(UID, 2), id="predicted"),
-        pytest.param(lambda f: f.pods.settle(UID), id="settled"),
-        pytest.param(lambda f: f.offer(), id="rejected"),
-    ],
+    {
+        "forgotten": lambda f: f.pods.forget(UID),
+        "bound": _shown(state(), state(node="n1")),
+        "deleted": _shown(state(), None),
+        "given up": _shown(state(), state(unscheduled=UNSCHEDULED)),
+        "predicted": lambda f: f.pods.predict(UID, 2),
+        "settled": lambda f: f.pods.settle(UID),
+        "rejected": lambda f: f.offer(),
+    },
 )
 def test_nothing_happens_to_a_pod_that_is_not_in_flight(event: Callable[[Flight], None]) -> None:
     flight = Flight()
@@ -247,33 +248,25 @@ def tried(flight: Flight, uid: str = UID) -> list[int] | None:
     return None if found is None else found.tried.tolist()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("offers", "wanted"),
-    [
-        pytest.param([], None, id="no offer"),
-        pytest.param([((1, 2), False)], None, id="an offer that was not narrow"),
-        pytest.param([((1, 2), True)], [1, 2], id="the rows of a narrow offer are tried"),
-        pytest.param(
-            [((1, 2), True), ((3,), True)], [1, 2, 3], id="those of the next one too, in order"
-        ),
-        pytest.param(
-            [((1, 2), True), ((3,), True), ((2,), True)], [2], id="a row again: a new round begins"
-        ),
-        pytest.param(
-            [((1, 2), True), ((3,), False)], None, id="a wide offer ends the rounds of narrow ones"
-        ),
-        pytest.param(
-            [((1,), True), ((2,), False), ((3,), True)], [3], id="and the next round begins anew"
-        ),
-        pytest.param([((1,), True), ((), True)], None, id="an empty offer ends it"),
-    ],
+    {
+        "no offer": ([], None),
+        "an offer that was not narrow": ([((1, 2), False)], None),
+        "the rows of a narrow offer are tried": ([((1, 2), True)], [1, 2]),
+        "those of the next one too, in order": ([((1, 2), True), ((3,), True)], [1, 2, 3]),
+        "a row again: a new round begins": ([((1, 2), True), ((3,), True), ((2,), True)], [2]),
+        "a wide offer ends the rounds of narrow ones": ([((1, 2), True), ((3,), False)], None),
+        "and the next round begins anew": ([((1,), True), ((2,), False), ((3,), True)], [3]),
+        "an empty offer ends it": ([((1,), True), ((), True)], None),
+    },
 )
 def test_rows_that_were_tried(
     offers: list[tuple[tuple[int, ...], bool]], wanted: list[int] | None
 ) -> None:
     flight = Flight()
-    for rows, narrow in offers:
-        flight.offer(*rows, narrow=narrow)
+    for offered, narrow in offers:
+        flight.offer(*offered, narrow=narrow)
     assert tried(flight) == wanted
 
 
@@ -301,27 +294,21 @@ def test_a_pod_that_policies_no_longer_concern_has_tried_nothing() -> None:
 # ---- where it likely ends
 
 
-@pytest.mark.parametrize(
+@rows(
     ("event", "wanted"),
-    [
-        pytest.param(lambda f: f.offer(1, 2, best=2), 2, id="the best node of the offer"),
-        pytest.param(
+    {
+        "the best node of the offer": (lambda f: f.offer(1, 2, best=2), 2),
+        "a prediction before the offer is lost": (
             lambda f: (f.pods.forget(UID), f.pods.predict(UID, 7), f.offer(1, 2, best=1)),
             1,
-            id="a prediction before the offer is lost",
         ),
-        pytest.param(
-            lambda f: (f.offer(1, 2, best=2), f.pods.predict(UID, 1)),
-            1,
-            id="prioritize knows better",
-        ),
-        pytest.param(lambda f: f.offer_all(4, 3), 4, id="the first node that it was asked about"),
-        pytest.param(
+        "prioritize knows better": (lambda f: (f.offer(1, 2, best=2), f.pods.predict(UID, 1)), 1),
+        "the first node that it was asked about": (lambda f: f.offer_all(4, 3), 4),
+        "prioritize knows better, before the nodes are looked up": (
             lambda f: (f.offer_all(4, 3), f.pods.predict(UID, 3)),
             3,
-            id="prioritize knows better, before the nodes are looked up",
         ),
-    ],
+    },
 )
 def test_prediction(event: Callable[[Flight], None], wanted: int) -> None:
     flight = Flight()
@@ -357,14 +344,14 @@ def test_pods_that_are_taken_over_may_be_anywhere() -> None:
     assert found.groups(np.array([-1, 0, 1, 1, 2], np.int32)).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("change", "wanted"),
-    [
-        pytest.param({}, [UID], id="an ordinary pod"),
-        pytest.param({"schedulerName": "default-scheduler"}, [UID], id="of our scheduler"),
-        pytest.param({"schedulerName": "batch"}, [], id="of another scheduler"),
-        pytest.param({"is_gated": True}, [], id="gated"),
-    ],
+    {
+        "an ordinary pod": ({}, [UID]),
+        "of our scheduler": ({"schedulerName": "default-scheduler"}, [UID]),
+        "of another scheduler": ({"schedulerName": "batch"}, []),
+        "gated": ({"is_gated": True}, []),
+    },
 )
 def test_only_pods_that_our_schedulers_can_be_placing_are_taken_over(
     change: dict[str, object], wanted: list[str]
@@ -390,15 +377,15 @@ def test_with_a_bind_verb_no_pod_is_taken_over() -> None:
     assert taken(flight, WAITING) == []
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schedulers", "has_claims", "seconds"),
-    [
-        pytest.param(Schedulers(), False, 30.0, id="a pod that waits for nothing"),
-        pytest.param(Schedulers(), True, 600.0, id="a pod with claims"),
-        pytest.param(Schedulers(bind_timeout=60.0), True, 60.0, id="a shorter timeout"),
-        pytest.param(Schedulers(permit_timeout=20.0), False, 50.0, id="Permit comes on top"),
-        pytest.param(Schedulers(permit_timeout=20.0), True, 620.0, id="of claims too"),
-    ],
+    {
+        "a pod that waits for nothing": (Schedulers(), False, 30.0),
+        "a pod with claims": (Schedulers(), True, 600.0),
+        "a shorter timeout": (Schedulers(bind_timeout=60.0), True, 60.0),
+        "Permit comes on top": (Schedulers(permit_timeout=20.0), False, 50.0),
+        "of claims too": (Schedulers(permit_timeout=20.0), True, 620.0),
+    },
 )
 def test_a_pod_that_nobody_asks_about_counts_for_its_window(
     schedulers: Schedulers, has_claims: bool, seconds: float
@@ -536,14 +523,14 @@ def test_membership_is_asked_once_per_tally() -> None:
     assert by_amount(pods, lambda _: 500, None) == {500: pods}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("rows", "ids", "wanted"),
-    [
-        pytest.param([1, 2], [-1, 0, 1, 2], [0, 1], id="the groups of its rows"),
-        pytest.param([1, 2, 3], [-1, 5, 5, 0], [0, 5], id="each once, in order"),
-        pytest.param([1, 2], [-1, -1, 3], [3], id="not of a row that is in no group"),
-        pytest.param([0, 1], [-1, -1], [], id="none at all"),
-    ],
+    {
+        "the groups of its rows": ([1, 2], [-1, 0, 1, 2], [0, 1]),
+        "each once, in order": ([1, 2, 3], [-1, 5, 5, 0], [0, 5]),
+        "not of a row that is in no group": ([1, 2], [-1, -1, 3], [3]),
+        "none at all": ([0, 1], [-1, -1], []),
+    },
 )
 def test_groups_that_it_may_end_in(rows: list[int], ids: list[int], wanted: list[int]) -> None:
     flight = Flight()

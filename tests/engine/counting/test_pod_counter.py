@@ -27,6 +27,7 @@ from tests.engine.counting.helpers import (
 )
 from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
 from tests.support.engines import NOW, peer_of
+from tests.support.rows import rows
 
 WEB = {"app": "web"}
 IS_WEB = 'peer.labels["app"] == "web"'
@@ -59,95 +60,82 @@ def counted(
 # ---- which pods
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "pods", "wanted"),
-    [
-        pytest.param(
+    {
+        "pods for which the condition is true": (
             PER_NODE,
             [web("a", on="n1"), web("b", on="n1"), web("c", on="n2")],
             {"n1": 2, "n2": 1},
-            id="pods for which the condition is true",
         ),
-        pytest.param(
+        "not those for which it is false or missing": (
             PER_NODE,
             [pod("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")],
             {},
-            id="not those for which it is false or missing",
         ),
-        pytest.param(
+        "not those for which it is an error": (
             'limit "l" { pods where 1 / peer.priority > 0 per node at most 9 strict }',
             [web("a", on="n1", priority=0), web("b", on="n2", priority=1)],
             {"n2": 1},
-            id="not those for which it is an error",
         ),
-        pytest.param(
+        "pods of the pod's namespace": (
             PER_NODE,
             [web("a", namespace="shop", on="n1"), web("b", on="n2")],
             {"n2": 1},
-            id="pods of the pod's namespace",
         ),
-        pytest.param(
+        "`all pods`: of every namespace": (
             PER_NODE.replace("pods where", "all pods where"),
             [web("a", namespace="shop", on="n1"), web("b", on="n2")],
             {"n1": 1, "n2": 1},
-            id="`all pods`: of every namespace",
         ),
-        pytest.param(
-            'limit "l" { pods where peer.labels["app"] == pod.labels["app"]'
-            " per node at most 9 strict }",
+        "a condition may compare them with the pod": (
+            (
+                'limit "l" { pods where peer.labels["app"] == pod.labels["app"]'
+                " per node at most 9 strict }"
+            ),
             [web("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")],
             {"n1": 1},
-            id="a condition may compare them with the pod",
         ),
-        pytest.param(
+        "a limit counts terminating pods until they are gone": (
             PER_NODE,
             [web("a", on="n1", deleted=CREATED)],
             {"n1": 1},
-            id="a limit counts terminating pods until they are gone",
         ),
-        pytest.param(
+        "a spread does not count terminating pods": (
             f'spread "z" {{ pods where {IS_WEB} over node.name skew at most 1 strict }}',
             [web("a", on="n1", deleted=CREATED), web("b", on="n2")],
             {"1": 1},
-            id="a spread does not count terminating pods",
         ),
-        pytest.param(
+        "a share does not count terminating pods": (
             share(f"pods where {IS_WEB}"),
             [web("a", on="n3", deleted=CREATED), web("b", on="n2")],
             {"0": 1},
-            id="a share does not count terminating pods",
         ),
-        pytest.param(
+        "pods that have ended count nowhere": (
             PER_NODE,
             [web("a", on="n1", phase="Succeeded"), web("b", on="n2", phase="Failed")],
             {},
-            id="pods that have ended count nowhere",
         ),
-        pytest.param(
-            PER_NODE, [web("a", on="gone")], {}, id="a pod on an unknown node counts on none"
-        ),
-        pytest.param(
+        "a pod on an unknown node counts on none": (PER_NODE, [web("a", on="gone")], {}),
+        "the pod itself is left out, wherever it is": (
             PER_NODE,
             [web("asked", on="n1"), web("b", on="n1")],
             {"n1": 1},
-            id="the pod itself is left out, wherever it is",
         ),
-    ],
+    },
 )
 def test_pods_that_count(clause: str, pods: Sequence[Object], wanted: dict[str, int]) -> None:
     found = counted(clause, pods)
     assert found.high == found.low == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("asked", "wanted"),
-    [
-        pytest.param(ASKED, 1, id="it is one of them"),
-        pytest.param(pod("asked"), 0, id="it has not the label"),
-        pytest.param(
-            web("asked", deleted=CREATED), 1, id="it is terminating, and a limit counts it"
-        ),
-    ],
+    {
+        "it is one of them": (ASKED, 1),
+        "it has not the label": (pod("asked"), 0),
+        "it is terminating, and a limit counts it": (web("asked", deleted=CREATED), 1),
+    },
 )
 def test_self_match(asked: Object, wanted: int) -> None:
     assert counted(PER_NODE, [], asked).own == wanted
@@ -263,13 +251,13 @@ def test_the_workload_is_the_root_controller() -> None:
     assert (found.high, found.own) == ({"n1": 2}, 1)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "wanted"),
-    [
-        pytest.param(WORKLOAD, {"n1": 1}, id="a limit counts it"),
-        pytest.param(share("replicas"), {}, id="a share does not"),
-        pytest.param('spread "z" { over node.name skew at most 1 strict }', {}, id="a spread: no"),
-    ],
+    {
+        "a limit counts it": (WORKLOAD, {"n1": 1}),
+        "a share does not": (share("replicas"), {}),
+        "a spread: no": ('spread "z" { over node.name skew at most 1 strict }', {}),
+    },
 )
 def test_a_terminating_pod_of_the_workload(clause: str, wanted: dict[str, int]) -> None:
     assert counted(clause, [of_set("a", on="n1", deleted=CREATED)], of_set("asked")).high == wanted
@@ -302,16 +290,14 @@ def test_the_revisions_of_a_rolling_update_have_one_share(bound: str) -> None:
 # ---- against which total
 
 
-@pytest.mark.parametrize(
+@rows(
     ("of", "replicas", "wanted"),
-    [
-        pytest.param("replicas", 7, 7, id="`of replicas`: what the workload wants"),
-        pytest.param("replicas", None, 4, id="`of replicas` that nobody knows: what there is"),
-        pytest.param(f"pods where {IS_WEB}", 7, 4, id="`of pods`: all there are, and this one"),
-        pytest.param(
-            f"placed pods where {IS_WEB}", 7, 3, id="`of placed pods`: with a node, and this"
-        ),
-    ],
+    {
+        "`of replicas`: what the workload wants": ("replicas", 7, 7),
+        "`of replicas` that nobody knows: what there is": ("replicas", None, 4),
+        "`of pods`: all there are, and this one": (f"pods where {IS_WEB}", 7, 4),
+        "`of placed pods`: with a node, and this": (f"placed pods where {IS_WEB}", 7, 3),
+    },
 )
 def test_total(of: str, replicas: int | None, wanted: int) -> None:
     pods = [of_set(n, on=on) for n, on in (("a", "n1"), ("b", "n3"), ("c", None), ("asked", None))]
@@ -325,23 +311,21 @@ PLACED = f"placed pods where {IS_WEB}"
 ALL_WEB = f"pods where {IS_WEB}"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("of", "bound", "replicas", "wanted"),
-    [
-        pytest.param("replicas", "at most 40%", 3, (3, 4), id="`of replicas`: one is too many"),
-        pytest.param("replicas", "at most 40%", 7, (7, 7), id="those that are still to come too"),
-        pytest.param(ALL_WEB, "at most 40%", 3, (4, 5), id="`of pods`: one of the workload's four"),
-        pytest.param(ALL_WEB, "at most 40%", 0, (1, 5), id="it is about to be scaled down to none"),
-        pytest.param(ALL_WEB, "at most 40%", 7, (5, 5), id="a workload that still grows"),
-        pytest.param(ALL_WEB, "at most 40%", None, (5, 5), id="a workload of unknown size"),
-        pytest.param(ALL_WEB, "exactly 40%", 3, (4, 4), id="an exact share has no place for it"),
-        pytest.param("replicas", "exactly 40%", 3, (3, 3), id="nor has an exact one of replicas"),
-        pytest.param(ALL_WEB, "at most 4", 3, (5, 5), id="a count is of no other number"),
-        pytest.param(
-            PLACED, "at most 40%", 2, (3, 4), id="`of placed pods`: of three, and one else"
-        ),
-        pytest.param(PLACED, "at most 40%", 3, (4, 4), id="the one that waits is none of them"),
-    ],
+    {
+        "`of replicas`: one is too many": ("replicas", "at most 40%", 3, (3, 4)),
+        "those that are still to come too": ("replicas", "at most 40%", 7, (7, 7)),
+        "`of pods`: one of the workload's four": (ALL_WEB, "at most 40%", 3, (4, 5)),
+        "it is about to be scaled down to none": (ALL_WEB, "at most 40%", 0, (1, 5)),
+        "a workload that still grows": (ALL_WEB, "at most 40%", 7, (5, 5)),
+        "a workload of unknown size": (ALL_WEB, "at most 40%", None, (5, 5)),
+        "an exact share has no place for it": (ALL_WEB, "exactly 40%", 3, (4, 4)),
+        "nor has an exact one of replicas": ("replicas", "exactly 40%", 3, (3, 3)),
+        "a count is of no other number": (ALL_WEB, "at most 4", 3, (5, 5)),
+        "`of placed pods`: of three, and one else": (PLACED, "at most 40%", 2, (3, 4)),
+        "the one that waits is none of them": (PLACED, "at most 40%", 3, (4, 4)),
+    },
 )
 def test_pods_beyond_those_that_are_wanted(
     of: str, bound: str, replicas: int | None, wanted: tuple[int, int]
@@ -381,20 +365,19 @@ def test_a_placed_pod_that_is_asked_about_again_counts_once() -> None:
     assert counted(share(f"placed pods where {IS_WEB}"), pods).total == 2
 
 
-@pytest.mark.parametrize(
+@rows(
     ("asked", "known", "wanted"),
-    [
-        pytest.param(ASKED, [], 2, id="a pod that no watch has shown adds itself"),
-        pytest.param(ASKED, [ASKED], 2, id="a pod that a watch has shown counts once"),
-        pytest.param(ASKED, [web("asked", on="n1")], 2, id="and so does one that is bound"),
-        pytest.param(pod("asked"), [], 1, id="a pod that is not one of them adds none"),
-        pytest.param(
+    {
+        "a pod that no watch has shown adds itself": (ASKED, [], 2),
+        "a pod that a watch has shown counts once": (ASKED, [ASKED], 2),
+        "and so does one that is bound": (ASKED, [web("asked", on="n1")], 2),
+        "a pod that is not one of them adds none": (pod("asked"), [], 1),
+        "an earlier pod of its name is another one": (
             ASKED,
             [ASKED | {"metadata": ASKED["metadata"] | {"uid": "before"}}],
             3,
-            id="an earlier pod of its name is another one",
         ),
-    ],
+    },
 )
 def test_the_pod_is_counted_once(asked: Object, known: Sequence[Object], wanted: int) -> None:
     assert (
@@ -402,17 +385,17 @@ def test_the_pod_is_counted_once(asked: Object, known: Sequence[Object], wanted:
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pods", "wanted"),
-    [
-        pytest.param([], False, id="none"),
-        pytest.param([ASKED], False, id="itself"),
-        pytest.param([pod("a", on="n1")], False, id="a pod of another kind"),
-        pytest.param([web("a")], False, id="one that waits"),
-        pytest.param([web("a", on="gone")], False, id="one on an unknown node"),
-        pytest.param([web("a", on="n1")], False, id="one on a node without the domain"),
-        pytest.param([web("a", on="n3")], True, id="one on a node with the domain"),
-    ],
+    {
+        "none": ([], False),
+        "itself": ([ASKED], False),
+        "a pod of another kind": ([pod("a", on="n1")], False),
+        "one that waits": ([web("a")], False),
+        "one on an unknown node": ([web("a", on="gone")], False),
+        "one on a node without the domain": ([web("a", on="n1")], False),
+        "one on a node with the domain": ([web("a", on="n3")], True),
+    },
 )
 def test_anywhere(pods: Sequence[Object], wanted: bool) -> None:
     """Whether another pod of the kind is in a group: the first may go where `at least` has none.
@@ -463,26 +446,20 @@ def test_a_kind_that_is_only_in_flight_is_somewhere() -> None:
     assert (found.total, found.anywhere) == (1, True)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("offered", "clause", "wanted"),
-    [
-        pytest.param(web("b"), PER_NODE, {"n1": 1}, id="one of the kind"),
-        pytest.param(pod("b"), PER_NODE, {}, id="not one of another kind"),
-        pytest.param(web("b", namespace="shop"), PER_NODE, {}, id="not one of another namespace"),
-        pytest.param(ASKED, PER_NODE, {}, id="not the pod itself"),
-        pytest.param(
-            web("b"),
-            BY_TIME,
-            {"n1": 1},
-            id="one of the kind, by a condition that time can change",
-        ),
-        pytest.param(
+    {
+        "one of the kind": (web("b"), PER_NODE, {"n1": 1}),
+        "not one of another kind": (pod("b"), PER_NODE, {}),
+        "not one of another namespace": (web("b", namespace="shop"), PER_NODE, {}),
+        "not the pod itself": (ASKED, PER_NODE, {}),
+        "one of the kind, by a condition that time can change": (web("b"), BY_TIME, {"n1": 1}),
+        "once in a group, though it may be on several of its nodes": (
             web("b"),
             share(f"pods where {IS_WEB}"),
             {"0": 1},
-            id="once in a group, though it may be on several of its nodes",
         ),
-    ],
+    },
 )
 def test_in_flight_pods_that_count(offered: Object, clause: str, wanted: dict[str, int]) -> None:
     counting = counting_of(NODES)
@@ -514,15 +491,15 @@ def test_an_assumed_pod_is_there_for_upper_bounds_alone() -> None:
     assert (found.high, found.low) == ({"n1": 1}, {"n1": 1}), "not against itself"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("other", "own", "wanted"),
-    [
-        pytest.param(web("b", priority=5), 5, {"n1": 1}, id="of the same priority"),
-        pytest.param(web("b", priority=6), 5, {"n1": 1}, id="of a higher priority"),
-        pytest.param(web("b", priority=4), 5, {}, id="not of a lower priority"),
-        pytest.param(pod("b", priority=9), 5, {}, id="not of another kind"),
-        pytest.param(web("asked", priority=5), 5, {}, id="not the pod itself"),
-    ],
+    {
+        "of the same priority": (web("b", priority=5), 5, {"n1": 1}),
+        "of a higher priority": (web("b", priority=6), 5, {"n1": 1}),
+        "not of a lower priority": (web("b", priority=4), 5, {}),
+        "not of another kind": (pod("b", priority=9), 5, {}),
+        "not the pod itself": (web("asked", priority=5), 5, {}),
+    },
 )
 def test_room_is_left_for_nominated_pods(other: Object, own: int, wanted: dict[str, int]) -> None:
     """Of no lower priority, as in kube-scheduler (RunFilterPluginsWithNominatedPods)."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from engine.cache.cache import Cache
 from engine.cache.tallies import Scope
 from engine.counting.count_clauses import PodCounts, ShareStatus
@@ -14,6 +12,7 @@ from tests.engine.counting.helpers import ASKED, clause_of
 from tests.support.books import table
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, peer_of
+from tests.support.rows import rows
 
 NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
 
@@ -82,16 +81,16 @@ def test_violations(
     assert counts(bound, pods(on, off, waiting)) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("bound", "on", "off", "target", "violations"),
-    [
-        pytest.param("exactly 40%", 4, 9, 4, 0, id="in the middle, more pods may be off"),
-        pytest.param("exactly 40%", 1, 9, 4, 3, id="at the end, those that are missing show"),
-        pytest.param("exactly 40%", 5, 8, 4, 1, id="pods on are never more than of those wanted"),
-        pytest.param("at most 40%", 5, 8, 4, 1, id="the same of `at most`"),
-        pytest.param("exactly 100%", 13, 0, 13, 0, id="100% are all pods"),
-        pytest.param("exactly 12", 12, 1, 12, 0, id="a number is of all pods"),
-    ],
+    {
+        "in the middle, more pods may be off": ("exactly 40%", 4, 9, 4, 0),
+        "at the end, those that are missing show": ("exactly 40%", 1, 9, 4, 3),
+        "pods on are never more than of those wanted": ("exactly 40%", 5, 8, 4, 1),
+        "the same of `at most`": ("at most 40%", 5, 8, 4, 1),
+        "100% are all pods": ("exactly 100%", 13, 0, 13, 0),
+        "a number is of all pods": ("exactly 12", 12, 1, 12, 0),
+    },
 )
 def test_a_rollout_of_ten_pods(bound: str, on: int, off: int, target: int, violations: int) -> None:
     owner = controller("Deployment", "web", replicas=10)
@@ -106,27 +105,24 @@ def test_a_rollout_of_ten_pods(bound: str, on: int, off: int, target: int, viola
     assert found == PodCounts(on + off, placed=on, target=target, violations=violations)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("there", "wanted"),
-    [
-        pytest.param([], PodCounts(0, 0, 0, 0), id="no pod"),
-        pytest.param([pod("a", on="on")], PodCounts(0, 0, 0, 0), id="not a pod of another kind"),
-        pytest.param(
+    {
+        "no pod": ([], PodCounts(0, 0, 0, 0)),
+        "not a pod of another kind": ([pod("a", on="on")], PodCounts(0, 0, 0, 0)),
+        "not a pod outside the scope": (
             [pod("a", "shop", labels={"app": "web"}, on="on")],
             PodCounts(0, 0, 0, 0),
-            id="not a pod outside the scope",
         ),
-        pytest.param(
+        "a node without the label is off": (
             [pod("a", labels={"app": "web"}, on="bare")],
             PodCounts(1, 0, 0, 0),
-            id="a node without the label is off",
         ),
-        pytest.param(
+        "a node that is not known is not on": (
             [pod("a", labels={"app": "web"}, on="gone")],
             PodCounts(1, 0, 0, 0),
-            id="a node that is not known is not on",
         ),
-    ],
+    },
 )
 def test_pods_that_count(there: Sequence[Object], wanted: PodCounts) -> None:
     assert counts("at most 40%", there) == wanted

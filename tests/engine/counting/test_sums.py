@@ -15,6 +15,7 @@ from grammar.values.quantity import Quantity
 from tests.engine.counting.helpers import Reports, clause_of, counting_of, groups_of, update
 from tests.support.builders import Object, controller, node, pod
 from tests.support.engines import peer_of
+from tests.support.rows import rows
 
 NODES = [node("n1", "a"), node("n2", "a"), node("n3", "b"), node("n4")]
 CPU = 'limit "l" { sum peer.requests["cpu"] of pods where true per %s strict }'
@@ -46,37 +47,35 @@ def test_each_amount_of_the_same_pods_has_its_own_sum() -> None:
         assert counting.count(clause, pod("asked", cpu="1", memory="1")).high == {"n1": sum_}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("value", "wanted"),
-    [
-        pytest.param(Quantity.parse("2"), 2000, id="a quantity"),
-        pytest.param(Quantity.parse("1500m"), 1500, id="thousandths"),
-        pytest.param(Quantity.parse("1n"), 1, id="less is rounded up"),
-        pytest.param(Quantity.parse("1000001n"), 2, id="so is the rest of a division"),
-        pytest.param(Quantity.parse("0"), 0, id="nothing"),
-        pytest.param(Quantity.parse("1Gi"), 2**30 * 1000, id="bytes"),
-        pytest.param(3, 3000, id="an int"),
-        pytest.param(0.1, 100, id="a double as it is written"),
-        pytest.param(0.0001, 1, id="a small double"),
-    ],
+    {
+        "a quantity": (Quantity.parse("2"), 2000),
+        "thousandths": (Quantity.parse("1500m"), 1500),
+        "less is rounded up": (Quantity.parse("1n"), 1),
+        "so is the rest of a division": (Quantity.parse("1000001n"), 2),
+        "nothing": (Quantity.parse("0"), 0),
+        "bytes": (Quantity.parse("1Gi"), 2**30 * 1000),
+        "an int": (3, 3000),
+        "a double as it is written": (0.1, 100),
+        "a small double": (0.0001, 1),
+    },
 )
 def test_amounts_are_in_thousandths(value: object, wanted: int) -> None:
     assert added(value) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("value", "said"),
-    [
-        pytest.param(-1, "the amount is negative: -1", id="an int"),
-        pytest.param(-0.5, "the amount is negative: -0.5", id="a double"),
-        pytest.param(
-            Quantity.parse("-1n"), "the amount is negative: -1n", id="however small it is"
-        ),
-        pytest.param(float("nan"), "an amount is a number or a quantity", id="not a number"),
-        pytest.param(float("inf"), "an amount is a number or a quantity", id="infinite"),
-        pytest.param("1", "an amount is a number or a quantity", id="a text"),
-        pytest.param(True, "an amount is a number or a quantity", id="a bool"),
-    ],
+    {
+        "an int": (-1, "the amount is negative: -1"),
+        "a double": (-0.5, "the amount is negative: -0.5"),
+        "however small it is": (Quantity.parse("-1n"), "the amount is negative: -1n"),
+        "not a number": (float("nan"), "an amount is a number or a quantity"),
+        "infinite": (float("inf"), "an amount is a number or a quantity"),
+        "a text": ("1", "an amount is a number or a quantity"),
+        "a bool": (True, "an amount is a number or a quantity"),
+    },
 )
 def test_other_values_are_no_amounts(value: object, said: str) -> None:
     with pytest.raises(EvaluationError) as raised:
@@ -84,15 +83,15 @@ def test_other_values_are_no_amounts(value: object, said: str) -> None:
     assert str(raised.value) == said
 
 
-@pytest.mark.parametrize(
+@rows(
     ("value", "down", "up"),
-    [
-        pytest.param(Quantity.parse("1500u"), 1, 2, id="a part of a thousandth"),
-        pytest.param(Quantity.parse("4Gi"), 4 * 2**30 * 1000, 4 * 2**30 * 1000, id="bytes"),
-        pytest.param(1.5, 1500, 1500, id="a double"),
-        pytest.param(-3, 0, 0, id="a negative one is 0"),
-        pytest.param(2**63 - 1, FULL - 1, FULL - 1, id="never full"),
-    ],
+    {
+        "a part of a thousandth": (Quantity.parse("1500u"), 1, 2),
+        "bytes": (Quantity.parse("4Gi"), 4 * 2**30 * 1000, 4 * 2**30 * 1000),
+        "a double": (1.5, 1500, 1500),
+        "a negative one is 0": (-3, 0, 0),
+        "never full": (2**63 - 1, FULL - 1, FULL - 1),
+    },
 )
 def test_bounds_of_sums_are_rounded_to_the_safe_side(value: object, down: int, up: int) -> None:
     assert (sum_bound(value, up=False), sum_bound(value, up=True)) == (down, up)
@@ -116,13 +115,13 @@ def test_a_pod_adds_its_amount_where_it_is_or_may_be() -> None:
     assert found.own == 1500
 
 
-@pytest.mark.parametrize(
+@rows(
     ("scope", "wanted"),
-    [
-        pytest.param("node", {"n1": 1000, "n2": 2000, "n3": 4000}, id="node"),
-        pytest.param("node.zone", {"0": 3000, "1": 4000}, id="domain"),
-        pytest.param("cluster", {"0": 7000}, id="cluster"),
-    ],
+    {
+        "node": ("node", {"n1": 1000, "n2": 2000, "n3": 4000}),
+        "domain": ("node.zone", {"0": 3000, "1": 4000}),
+        "cluster": ("cluster", {"0": 7000}),
+    },
 )
 def test_sums_are_per_node_domain_and_cluster(scope: str, wanted: dict[str, int]) -> None:
     pods = [pod(f"p{n}", cpu=str(2**n), on=f"n{n + 1}") for n in range(3)]
@@ -160,13 +159,13 @@ def test_victims_that_are_gone_add_nothing() -> None:
 # ---- amounts that are missing or negative
 
 
-@pytest.mark.parametrize(
+@rows(
     ("number", "said"),
-    [
-        pytest.param(None, "l: there is no key `slots`", id="missing"),
-        pytest.param("-1", "l: the amount is negative: -1", id="negative"),
-        pytest.param("many", "l: `many` is not an int", id="an error"),
-    ],
+    {
+        "missing": (None, "l: there is no key `slots`"),
+        "negative": ("-1", "l: the amount is negative: -1"),
+        "an error": ("many", "l: `many` is not an int"),
+    },
 )
 def test_a_pod_without_an_amount_fits_nowhere_and_is_reported(
     number: str | None, said: str

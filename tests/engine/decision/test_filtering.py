@@ -15,6 +15,7 @@ from engine.program.frame import Evaluation
 from engine.program.program import FilterProgram
 from tests.support.builders import Object, node, pod
 from tests.support.engines import evaluation_of, frame_of, programs_of, snapshot_of
+from tests.support.rows import rows
 
 ASKED = pod("asked", labels={"app": "web"}, priority=0)
 SNAPSHOT = snapshot_of(
@@ -45,108 +46,93 @@ def shown(found: Sequence[Rejection | None]) -> list[str]:
 NUMBER = 'int(node.labels["n"])'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "settings", "wanted"),
-    [
-        pytest.param("", "", "- - -", id="no clause"),
-        pytest.param('filter "f" { require node.name != "b" }', "", "- f -", id="a clause refuses"),
-        pytest.param(
+    {
+        "no clause": ("", "", "- - -"),
+        "a clause refuses": ('filter "f" { require node.name != "b" }', "", "- f -"),
+        "the first clause that does not hold decides": (
             'filter "f" { require node.name != "b" } filter "g" { require node.name == "a" }',
             "",
             "- f g",
-            id="the first clause that does not hold decides",
         ),
-        pytest.param(
+        "every `require` of a clause must hold": (
             'filter "f" { require node.name != "b" require node.name != "c" }',
             "",
             "- f f",
-            id="every `require` of a clause must hold",
         ),
-        pytest.param(
-            'filter "f" { require pod.priority > 0 }', "", "f f f", id="about the pod: every node"
-        ),
-        pytest.param(
+        "about the pod: every node": ('filter "f" { require pod.priority > 0 }', "", "f f f"),
+        "no clause is evaluated after one that refuses every node": (
             'filter "f" { require pod.priority > 0 } filter "g" { require node.name == "" }',
             "",
             "f f f",
-            id="no clause is evaluated after one that refuses every node",
         ),
-        pytest.param(
-            'filter "f" { require node.labels["none"] == "x" }', "", "f f f", id="missing: refused"
-        ),
-        pytest.param(
+        "missing: refused": ('filter "f" { require node.labels["none"] == "x" }', "", "f f f"),
+        "`missing fail`: refused": (
             'filter "f" { require node.labels["none"] == "x" missing fail }',
             "",
             "f f f",
-            id="`missing fail`: refused",
         ),
-        pytest.param(
+        "`missing pass`: passes": (
             'filter "f" { require node.labels["none"] == "x" missing pass }',
             "",
             "- - -",
-            id="`missing pass`: passes",
         ),
-        pytest.param(
-            'filter "f" { require node.labels["none"] == "x" require node.name == "a"'
-            " missing pass }",
+        "`missing pass`: the `require`s after it decide": (
+            (
+                'filter "f" { require node.labels["none"] == "x" require node.name == "a"'
+                " missing pass }"
+            ),
             "",
             "- f f",
-            id="`missing pass`: the `require`s after it decide",
         ),
-        pytest.param(
-            'filter "f" { require node.name == "a" require node.labels["none"] == "x"'
-            " missing pass }",
+        "`missing pass`: the `require`s before it decide": (
+            (
+                'filter "f" { require node.name == "a" require node.labels["none"] == "x"'
+                " missing pass }"
+            ),
             "",
             "- f f",
-            id="`missing pass`: the `require`s before it decide",
         ),
-        pytest.param(
+        "`missing pass`: the `require`s after an error decide": (
             f'filter "f" {{ require {NUMBER} < 2 require node.name == "b" }}',
             "missing pass",
             "f f f",
-            id="`missing pass`: the `require`s after an error decide",
         ),
-        pytest.param(
-            f'filter "f" {{ require {NUMBER} < 2 }}', "", "- f f!", id="an error: refused"
-        ),
-        pytest.param(
+        "an error: refused": (f'filter "f" {{ require {NUMBER} < 2 }}', "", "- f f!"),
+        "`missing pass`: errors pass, too": (
             f'filter "f" {{ require {NUMBER} < 2 missing pass }}',
             "",
             "- f -",
-            id="`missing pass`: errors pass, too",
         ),
-        pytest.param(
+        "`missing pass` of the policy": (
             f'filter "f" {{ require {NUMBER} < 2 }}',
             "missing pass",
             "- f -",
-            id="`missing pass` of the policy",
         ),
-        pytest.param(
+        "a clause says otherwise than its policy": (
             'filter "f" { require node.labels["none"] == "x" missing fail }',
             "missing pass",
             "f f f",
-            id="a clause says otherwise than its policy",
         ),
-    ],
+    },
 )
 def test_what_refuses_each_node(clauses: str, settings: str, wanted: str) -> None:
     assert shown(refused(clauses, settings=settings)) == wanted.split()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("condition", "settings", "wanted"),
-    [
-        pytest.param("pod.priority == 0", "", "f f f", id="about the pod: true"),
-        pytest.param("pod.priority > 0", "", "- - -", id="about the pod: false"),
-        pytest.param('pod.labels["none"] == "x"', "", "- - -", id="about the pod: missing"),
-        pytest.param("1 / pod.priority > 0", "", "f! f! f!", id="about the pod: an error"),
-        pytest.param(
-            "1 / pod.priority > 0", "missing pass", "- - -", id="about the pod: an ignored error"
-        ),
-        pytest.param(f"{NUMBER} == 2", "", "- f f!", id="about the node: where it is true"),
-        pytest.param(f"{NUMBER} == 2", "missing pass", "- f -", id="about the node: ignored"),
-        pytest.param('node.labels["none"] == "x"', "", "- - -", id="about the node: missing"),
-    ],
+    {
+        "about the pod: true": ("pod.priority == 0", "", "f f f"),
+        "about the pod: false": ("pod.priority > 0", "", "- - -"),
+        "about the pod: missing": ('pod.labels["none"] == "x"', "", "- - -"),
+        "about the pod: an error": ("1 / pod.priority > 0", "", "f! f! f!"),
+        "about the pod: an ignored error": ("1 / pod.priority > 0", "missing pass", "- - -"),
+        "about the node: where it is true": (f"{NUMBER} == 2", "", "- f f!"),
+        "about the node: ignored": (f"{NUMBER} == 2", "missing pass", "- f -"),
+        "about the node: missing": ('node.labels["none"] == "x"', "", "- - -"),
+    },
 )
 @pytest.mark.parametrize("require", ['node.name == ""', "pod.priority > 9"], ids=["node", "pod"])
 def test_when(condition: str, settings: str, wanted: str, require: str) -> None:
@@ -155,27 +141,24 @@ def test_when(condition: str, settings: str, wanted: str, require: str) -> None:
     assert shown(refused(clause, settings=settings)) == wanted.split()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "wanted"),
-    [
-        pytest.param('filter "f" { require node.name == "a" }', "- f?", id="a clause reads it"),
-        pytest.param('filter "f" { require pod.priority == 0 }', "- -", id="no clause reads it"),
-        pytest.param(
+    {
+        "a clause reads it": ('filter "f" { require node.name == "a" }', "- f?"),
+        "no clause reads it": ('filter "f" { require pod.priority == 0 }', "- -"),
+        "a `when` reads it": (
             'filter "f" when node.name == "a" { require pod.priority == 0 }',
             "- f?",
-            id="a `when` reads it",
         ),
-        pytest.param(
+        "the clause that reads it does not apply": (
             'filter "f" when pod.priority > 0 { require node.name == "a" }',
             "- -",
-            id="the clause that reads it does not apply",
         ),
-        pytest.param(
+        "a clause before it refuses": (
             'filter "e" { require pod.priority > 0 } filter "f" { require node.name == "a" }',
             "e e",
-            id="a clause before it refuses",
         ),
-    ],
+    },
 )
 def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
     clauses: str, wanted: str
@@ -183,40 +166,35 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
     assert shown(refused(clauses, ["a", "unknown"])) == wanted.split()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "name", "wanted"),
-    [
-        pytest.param(
+    {
+        "a message": (
             'filter "f" { require node.name == "a" message "not {pod.name}" }',
             "b",
             Rejected("not asked", "p", "f"),
-            id="a message",
         ),
-        pytest.param(
+        "no message": (
             'filter "f" { require node.name == "a" }',
             "b",
             Rejected("policy p: f", "p", "f"),
-            id="no message",
         ),
-        pytest.param(
+        "what an eviction may change is resolvable": (
             'filter "f" { require node.free["cpu"] > "100" }',
             "b",
             Rejected("policy p: f", "p", "f", resolvable=True),
-            id="what an eviction may change is resolvable",
         ),
-        pytest.param(
+        "an error": (
             f'filter "f" {{ require {NUMBER} < 2 message "no" }}',
             "c",
             Rejected("no", "p", "f", error="`x` is not an int"),
-            id="an error",
         ),
-        pytest.param(
+        "an unknown node: our view is late": (
             'filter "f" { require node.name == "a" message "no" }',
             "unknown",
             Rejected(UNKNOWN_NODE, "p", "f", waits=True),
-            id="an unknown node: our view is late",
         ),
-    ],
+    },
 )
 def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected) -> None:
     (found,) = refused(clauses, [name])
@@ -272,27 +250,23 @@ def memo_of(clauses: str, failed: Rejected | None = None) -> FilterMemo:
 E, F = Rejected("policy p: e", "p", "e"), Rejected("policy p: f", "p", "f")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "names", "wanted"),
-    [
-        pytest.param("", "abc", [FEASIBLE] * 3, id="no clause"),
-        pytest.param('filter "f" { require node.name != "b" }', "", [], id="no node"),
-        pytest.param(
-            'filter "f" { require node.name != "b" }', "bab", [F, FEASIBLE, F], id="as requested"
-        ),
-        pytest.param(
+    {
+        "no clause": ("", "abc", [FEASIBLE] * 3),
+        "no node": ('filter "f" { require node.name != "b" }', "", []),
+        "as requested": ('filter "f" { require node.name != "b" }', "bab", [F, FEASIBLE, F]),
+        "the verdict of the first clause that rejects": (
             'filter "e" { require node.name != "a" } filter "f" { require node.name == "a" }',
             "abc",
             [E, F, F],
-            id="the verdict of the first clause that rejects",
         ),
-        pytest.param(
+        "an error": (
             f'filter "f" {{ require {NUMBER} > 0 }}',
             "ac",
             [FEASIBLE, Rejected("policy p: f", "p", "f", error="`x` is not an int")],
-            id="an error",
         ),
-    ],
+    },
 )
 def test_a_verdict_for_each_node(clauses: str, names: str, wanted: list[Verdict]) -> None:
     memo = memo_of(clauses)

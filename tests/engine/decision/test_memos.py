@@ -35,6 +35,7 @@ from tests.support.engines import (
     snapshot_of,
     table_of,
 )
+from tests.support.rows import rows
 
 T = TypeVar("T")
 
@@ -271,13 +272,13 @@ def test_what_was_done_before_the_deadline_is_kept(made: Made) -> None:
     assert memo.evaluated == names[512:]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("make", "wanted"),
-    [
-        pytest.param(filter_memo, 0.0, id="a filter rejects it"),
-        pytest.param(score_memo, math.nan, id="a score has no value for it"),
-        pytest.param(mean_memo, 0.0, id="the mean takes the value as missing"),
-    ],
+    {
+        "a filter rejects it": (filter_memo, 0.0),
+        "a score has no value for it": (score_memo, math.nan),
+        "the mean takes the value as missing": (mean_memo, 0.0),
+    },
 )
 def test_an_unknown_node(make: Callable[[], Memo], wanted: float) -> None:
     memo = make()
@@ -304,14 +305,14 @@ def offered(engine: Engine, asked: Object) -> list[str]:
     return [name for name, code in zip(NAMES, decided.codes, strict=True) if not code]
 
 
-@pytest.mark.parametrize(
+@rows(
     "condition",
-    [
-        pytest.param('pod.name != "zz"', id="a comparison with a name"),
-        pytest.param('!pod.name.startsWith("z")', id="a function of a name"),
-        pytest.param("pod.name.size() == 2", id="a number"),
-        pytest.param("f(pod.name, node.name)", id="a def"),
-    ],
+    {
+        "a comparison with a name": 'pod.name != "zz"',
+        "a function of a name": '!pod.name.startsWith("z")',
+        "a number": "pod.name.size() == 2",
+        "a def": "f(pod.name, node.name)",
+    },
 )
 def test_pods_of_other_names_share_what_is_known_of_nodes(condition: str) -> None:
     text = (
@@ -357,15 +358,15 @@ def test_amounts_that_are_written_differently_are_not_alike() -> None:
         assert offered(engine, asked) == offered(alone, asked)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("one", "other", "alike"),
-    [
-        pytest.param(1, 1, True, id="equal"),
-        pytest.param(1, True, False, id="of two types"),
-        pytest.param(0.0, -0.0, False, id="written differently"),
-        pytest.param({"a": ["b"]}, {"a": ["b"]}, True, id="maps and lists"),
-        pytest.param({"a": 1}, {"a": 1.0}, False, id="maps of two types"),
-    ],
+    {
+        "equal": (1, 1, True),
+        "of two types": (1, True, False),
+        "written differently": (0.0, -0.0, False),
+        "maps and lists": ({"a": ["b"]}, {"a": ["b"]}, True),
+        "maps of two types": ({"a": 1}, {"a": 1.0}, False),
+    },
 )
 def test_which_values_are_alike(one: object, other: object, *, alike: bool) -> None:
     frame = frame_of(pod("p"))

@@ -32,6 +32,7 @@ from tests.support.engines import (
     peer_of,
     programs_of,
 )
+from tests.support.rows import rows
 
 ASKED = pod("asked", labels={"app": "web", "n": "1"}, cpu="500m", priority=0)
 LABELS = [{"n": "1"}, {"n": "x"}, {"n": "2"}, {"n": "2", "m": "y"}]
@@ -67,20 +68,20 @@ def values(memo: ScoreMemo, cache: Cache, evaluation: Evaluation) -> list[str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
+@rows(
     ("rule", "evaluations"),
-    [
-        pytest.param('node.labels["n"] == pod.labels["n"]', 3, id="one label"),
-        pytest.param('node.labels["n"] == pod.name || "m" in node.labels', 4, id="two labels"),
-        pytest.param('node.free["cpu"] >= pod.requests["cpu"]', 2, id="an amount"),
-        pytest.param('node.labels["n"] == pod.labels["n"] && node.free["cpu"] > "1"', 4, id="both"),
-        pytest.param("node.name == pod.name", 8, id="the name"),
-        pytest.param("node.labels[pod.name] == pod.name", 8, id="a label that the pod names"),
-        pytest.param("node.labels.all(k, k != pod.name)", 8, id="every label"),
-        pytest.param("node.pods.all(p, p.name != pod.name)", 8, id="the pods"),
-        pytest.param('node.labels["n"] == "1" && now != timestamp(0)', 8, id="the time"),
-        pytest.param('node.labels["n"] == "1" && now == timestamp(0)', 8, id="the time, first"),
-    ],
+    {
+        "one label": ('node.labels["n"] == pod.labels["n"]', 3),
+        "two labels": ('node.labels["n"] == pod.name || "m" in node.labels', 4),
+        "an amount": ('node.free["cpu"] >= pod.requests["cpu"]', 2),
+        "both": ('node.labels["n"] == pod.labels["n"] && node.free["cpu"] > "1"', 4),
+        "the name": ("node.name == pod.name", 8),
+        "a label that the pod names": ("node.labels[pod.name] == pod.name", 8),
+        "every label": ("node.labels.all(k, k != pod.name)", 8),
+        "the pods": ("node.pods.all(p, p.name != pod.name)", 8),
+        "the time": ('node.labels["n"] == "1" && now != timestamp(0)', 8),
+        "the time, first": ('node.labels["n"] == "1" && now == timestamp(0)', 8),
+    },
 )
 def test_nodes_that_are_alike_are_judged_once(rule: str, evaluations: int) -> None:
     """Where a clause reads nothing but single values of them; for a pod of another shape again."""

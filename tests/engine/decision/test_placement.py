@@ -17,6 +17,7 @@ from engine.program.policy_time import DecisionTime
 from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import NOW, Silent, cache_of, engine_over, peer_of
+from tests.support.rows import rows
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -76,68 +77,56 @@ class Scheduler:
 # ---- the first answer
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "pods", "wanted"),
-    [
-        pytest.param(share("at most 40%"), [], "cd", id="at most 40% of one pod is none on"),
-        pytest.param(share("at most 4"), [], "abcd", id="a share at most offers both sides"),
-        pytest.param(share("at least 1"), [], "ab", id="at least: on comes first"),
-        pytest.param(
-            share("at least 1"), [web("p", "a")], "abcd", id="at least: both sides after that"
-        ),
-        pytest.param(share("exactly 50%"), [], "cd", id="exactly: one pod is none on the nodes"),
-        pytest.param(
+    {
+        "at most 40% of one pod is none on": (share("at most 40%"), [], "cd"),
+        "a share at most offers both sides": (share("at most 4"), [], "abcd"),
+        "at least: on comes first": (share("at least 1"), [], "ab"),
+        "at least: both sides after that": (share("at least 1"), [web("p", "a")], "abcd"),
+        "exactly: one pod is none on the nodes": (share("exactly 50%"), [], "cd"),
+        "exactly: one side is left to the pod that waits": (
             share("exactly 50%"),
             [web("p", "a"), web("q", "c"), web("r")],
             "ab",
-            id="exactly: one side is left to the pod that waits",
         ),
-        pytest.param(SPREAD, [], "abcd", id="a spread: every domain, as nobody waits"),
-        pytest.param(SPREAD, waiting(1), "bd", id="a spread: a domain is left to who waits"),
-        pytest.param(SPREAD, [web("p", "a")], "bd", id="a spread: the domain that has fewer"),
-        pytest.param(
+        "a spread: every domain, as nobody waits": (SPREAD, [], "abcd"),
+        "a spread: a domain is left to who waits": (SPREAD, waiting(1), "bd"),
+        "a spread: the domain that has fewer": (SPREAD, [web("p", "a")], "bd"),
+        "a spread: all domains, as each has room for one more": (
             SPREAD.replace("at most 1", "at most 2"),
             waiting(9),
             "abcd",
-            id="a spread: all domains, as each has room for one more",
         ),
-        pytest.param(LIMIT, [], "abcd", id="a limit: every node, as nobody waits"),
-        pytest.param(LIMIT, waiting(1), "bcd", id="a limit: a node is left to who waits"),
-        pytest.param(LIMIT, waiting(2), "bd", id="a limit: two nodes are left to who waits"),
-        pytest.param(LIMIT, waiting(9), "b", id="a limit: one node where more wait than fit"),
-        pytest.param(LIMIT, [gated("q")], "abcd", id="a gated pod does not wait"),
-        pytest.param(LIMIT, [web("p", "a")], "bcd", id="a limit: the nodes with room"),
-        pytest.param(
+        "a limit: every node, as nobody waits": (LIMIT, [], "abcd"),
+        "a limit: a node is left to who waits": (LIMIT, waiting(1), "bcd"),
+        "a limit: two nodes are left to who waits": (LIMIT, waiting(2), "bd"),
+        "a limit: one node where more wait than fit": (LIMIT, waiting(9), "b"),
+        "a gated pod does not wait": (LIMIT, [gated("q")], "abcd"),
+        "a limit: the nodes with room": (LIMIT, [web("p", "a")], "bcd"),
+        "of the nodes that every filter passes": (
             f'{SPREAD} filter "f" {{ require node.name != "a" }}',
             waiting(1),
             "bd",
-            id="of the nodes that every filter passes",
         ),
-        pytest.param(
+        "the group of the node that scores best": (
             f'{SPREAD} score "s" weight 1 {{ value node.name == "d" }}',
             waiting(1),
             "bd",
-            id="the group of the node that scores best",
         ),
-        pytest.param(
-            f"{LIMIT} {SPREAD}", waiting(1), "bd", id="a domain is left, and its nodes with it"
-        ),
-        pytest.param(
+        "a domain is left, and its nodes with it": (f"{LIMIT} {SPREAD}", waiting(1), "bd"),
+        "a clause with room for one more narrows nothing": (
             f"{LIMIT} {SPREAD.replace('at most 1', 'at most 2')}",
             waiting(1),
             "bcd",
-            id="a clause with room for one more narrows nothing",
         ),
-        pytest.param(
+        "beside a clause that never runs out of places": (
             f"{LIMIT} {share('at most 4')}",
             waiting(3),
             "b",
-            id="beside a clause that never runs out of places",
         ),
-        pytest.param(
-            SPREAD.replace("strict", "best effort weight 1"), [], "abcd", id="best effort: all"
-        ),
-    ],
+        "best effort: all": (SPREAD.replace("strict", "best effort weight 1"), [], "abcd"),
+    },
 )
 def test_nodes_that_are_offered(clauses: str, pods: Sequence[Object], wanted: str) -> None:
     assert Scheduler(clauses, pods).ask("asked") == wanted

@@ -6,8 +6,6 @@ import gc
 import math
 import weakref
 
-import pytest
-
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.verdict import Feasible, Rejected, Verdict
 from engine.program.program import FilterProgram, Program, ScoreProgram
@@ -20,6 +18,7 @@ from tests.support.engines import (
     registry_of,
     snapshot_of,
 )
+from tests.support.rows import rows
 
 ASKED = pod("asked", labels={"app": "web"})
 POLICY = """
@@ -102,24 +101,19 @@ def test_a_policy_in_audit_mode_rejects_nothing_and_says_what_it_would() -> None
     assert not plan.scored
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "wanted"),
-    [
-        pytest.param("", False, id="no clause"),
-        pytest.param('filter "x" { require true }', False, id="a filter"),
-        pytest.param('score "x" weight 1 { value 1 }', True, id="a score"),
-        pytest.param(
-            'score "x" weight 1 when pod.priority > 0 { value 1 }', False, id="not its `when`"
-        ),
-        pytest.param(
-            'spread "x" { over node.zone skew at most 1 strict }', False, id="a strict count"
-        ),
-        pytest.param(
+    {
+        "no clause": ("", False),
+        "a filter": ('filter "x" { require true }', False),
+        "a score": ('score "x" weight 1 { value 1 }', True),
+        "not its `when`": ('score "x" weight 1 when pod.priority > 0 { value 1 }', False),
+        "a strict count": ('spread "x" { over node.zone skew at most 1 strict }', False),
+        "a best-effort count": (
             'spread "x" { over node.zone skew at most 1 best effort weight 2 }',
             True,
-            id="a best-effort count",
         ),
-    ],
+    },
 )
 def test_whether_a_plan_scores(clauses: str, wanted: bool) -> None:
     assert plan_of(f"cluster policy p {{ {clauses} }}").scored is wanted

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
 from engine.program.policy_time import PORTION_SECONDS, DecisionTime, PolicyTimes
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import cache_of, engine_over, node_of
+from tests.support.rows import rows
 
 # `w` nodes are full for policies, `x` nodes pass them.
 CLOSED = 'cluster policy p { filter "f" { require node.name.startsWith("x") } }'
@@ -61,7 +60,7 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize(("made", "pods", "asked"), REJECTED.values(), ids=REJECTED)
+@rows(("made", "pods", "asked"), REJECTED)
 def test_nodes_that_its_own_plugins_reject(made: Object, pods: list[Object], asked: Object) -> None:
     scene = Scene([node("w"), made], list(pods), asked)
     assert not scene.would_pass

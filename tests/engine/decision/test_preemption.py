@@ -16,6 +16,7 @@ from engine.engine import Engine
 from engine.errors import WaitingError
 from tests.support import builders
 from tests.support.engines import engine_of
+from tests.support.rows import rows
 
 # n1 and n2 are full; n3 has a pod of a team that is protected.
 PODS = {
@@ -51,75 +52,58 @@ def kept(
 ROOM = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "stay"),
-    [
-        pytest.param(ROOM, "n1 n2 n3", id="room-once-they-are-gone"),
-        pytest.param('filter "z" { require node.zone == "z2" }', "n2", id="a-filter-says-no"),
-        pytest.param(
-            'bind "z" { require node.zone == "z2" }', "n2", id="bind-is-a-filter-here-as-well"
-        ),
-        pytest.param(
+    {
+        "room-once-they-are-gone": (ROOM, "n1 n2 n3"),
+        "a-filter-says-no": ('filter "z" { require node.zone == "z2" }', "n2"),
+        "bind-is-a-filter-here-as-well": ('bind "z" { require node.zone == "z2" }', "n2"),
+        "protected": (
             'preempt "db" { protect victim where victim.labels["tier"] == "db" }',
             "n2 n3",
-            id="protected",
         ),
-        pytest.param(
+        "missing-protects": (
             'preempt "x" { protect victim where victim.labels["none"] == "db" }',
             "",
-            id="missing-protects",
         ),
-        pytest.param(
+        "an-error-protects": (
             'preempt "x" { protect victim where 1 / (victim.priority - 3) == 7 }',
             "n1 n2",
-            id="an-error-protects",
         ),
-        pytest.param(
-            'preempt "few" { allow when size(victims) == 1 }', "n3", id="allowed-only-there"
-        ),
-        pytest.param(
-            'preempt "few" { allow when victims[0].labels["none"] == "" }', "", id="not-known"
-        ),
-        pytest.param(
-            'preempt "x" when pod.priority < 50 { allow when size(victims) > 9 }',
-            "n1 n2 n3",
-            id="when",
-        ),
-        pytest.param(
+        "allowed-only-there": ('preempt "few" { allow when size(victims) == 1 }', "n3"),
+        "not-known": ('preempt "few" { allow when victims[0].labels["none"] == "" }', ""),
+        "when": ('preempt "x" when pod.priority < 50 { allow when size(victims) > 9 }', "n1 n2 n3"),
+        "missing-fail-protects": (
             'preempt "x" { protect victim where victim.labels["absent"] == "1" missing fail }',
             "",
-            id="missing-fail-protects",
         ),
-        pytest.param(
+        "missing-pass-does-not": (
             'preempt "x" { protect victim where victim.labels["absent"] == "1" missing pass }',
             "n1 n2 n3",
-            id="missing-pass-does-not",
         ),
-        pytest.param(
+        "missing-pass-allows": (
             'preempt "x" { allow when victims[0].labels["absent"] == "1" missing pass }',
             "n1 n2 n3",
-            id="missing-pass-allows",
         ),
-        pytest.param('preempt "k" { keep 2 by size(victims) }', "n1 n3", id="keep-spares-budgets"),
-        pytest.param('preempt "k" { keep 1 by size(victims) }', "n3", id="keep-spares-priority"),
-        pytest.param('preempt "k" { keep 9 by size(victims) }', "n1 n2 n3", id="keep-all"),
-        pytest.param(
+        "keep-spares-budgets": ('preempt "k" { keep 2 by size(victims) }', "n1 n3"),
+        "keep-spares-priority": ('preempt "k" { keep 1 by size(victims) }', "n3"),
+        "keep-all": ('preempt "k" { keep 9 by size(victims) }', "n1 n2 n3"),
+        "a-limit-holds-without-them": (
             'limit "one" { pods where peer.labels["tier"] == "web" per node at most 1 strict }',
             "n1 n2 n3",
-            id="a-limit-holds-without-them",
         ),
-        pytest.param(
+        "a-limit-of-the-cluster": (
             'limit "l" { pods where peer.labels["tier"] == "web" per cluster at most 2 strict }',
             "n1 n3",
-            id="a-limit-of-the-cluster",
         ),
-        pytest.param(
-            'share "s" { of pods where peer.labels["tier"] == "web"'
-            ' on nodes where node.zone == "z3" at most 1 strict }',
+        "a-share": (
+            (
+                'share "s" { of pods where peer.labels["tier"] == "web"'
+                ' on nodes where node.zone == "z3" at most 1 strict }'
+            ),
             "n1 n2 n3",
-            id="a-share",
         ),
-    ],
+    },
 )
 def test_which_candidates_stay(clauses: str, stay: str) -> None:
     assert list(kept(clauses)) == stay.split()

@@ -18,6 +18,7 @@ from engine.decision.verdict import FEASIBLE, Rejected, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
+from tests.support.rows import rows
 from tests.support.served import rejected
 
 # ---- the damper
@@ -47,20 +48,20 @@ def forms(times: Iterable[float], *reasons: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(
+@rows(
     ("times", "wanted"),
-    [
-        pytest.param([0], ".", id="the first rejection"),
-        pytest.param([0, 1, 2], "...", id="three within ten seconds"),
-        pytest.param([0, 1, 2, 3], "...t", id="the fourth within ten seconds"),
-        pytest.param([0, 1, 2, 10], "....", id="the fourth when the first is ten seconds old"),
-        pytest.param([0, 1, 2, 9.9], "...t", id="the fourth just before that"),
-        pytest.param([0, 4, 8, 12, 16], ".....", id="one every four seconds"),
-        pytest.param([0, 0, 0, 0, 300, 900], "...ttt", id="one text for ever"),
-        pytest.param([0] * 10, "...tttEEEE", id="an error if that does not help"),
-        pytest.param([*[0] * 7, 9.9, 10], "...tttEEt", id="for ten seconds"),
-        pytest.param([*[0] * 7, *[10] * 4, 29.9, 30], "...tttEtttEEt", id="then for twenty"),
-    ],
+    {
+        "the first rejection": ([0], "."),
+        "three within ten seconds": ([0, 1, 2], "..."),
+        "the fourth within ten seconds": ([0, 1, 2, 3], "...t"),
+        "the fourth when the first is ten seconds old": ([0, 1, 2, 10], "...."),
+        "the fourth just before that": ([0, 1, 2, 9.9], "...t"),
+        "one every four seconds": ([0, 4, 8, 12, 16], "....."),
+        "one text for ever": ([0, 0, 0, 0, 300, 900], "...ttt"),
+        "an error if that does not help": ([0] * 10, "...tttEEEE"),
+        "for ten seconds": ([*[0] * 7, 9.9, 10], "...tttEEt"),
+        "then for twenty": ([*[0] * 7, *[10] * 4, 29.9, 30], "...tttEtttEEt"),
+    },
 )
 def test_rejections_for_the_same_reasons_are_damped(times: list[float], wanted: str) -> None:
     assert forms(times, "a", "b") == wanted

@@ -10,6 +10,7 @@ from engine.decision.registry import Registry, Selection
 from engine.errors import NotSyncedError, WaitingError
 from tests.support.builders import Object, pod
 from tests.support.engines import evaluation_of, frame_of, programs_of
+from tests.support.rows import rows
 
 WEB = pod("asked", "shop", labels={"app": "web"}, priority=0)
 REJECTS = 'filter "x" { require true }'
@@ -29,86 +30,76 @@ def governing(selection: Selection) -> str:
 # ---- precedence
 
 
-@pytest.mark.parametrize(
+@rows(
     ("texts", "wanted"),
-    [
-        pytest.param([], "", id="no policy"),
-        pytest.param([f"policy a {{ {FOR_WEB} {REJECTS} }}"], "a", id="the only one"),
-        pytest.param(
+    {
+        "no policy": ([], ""),
+        "the only one": ([f"policy a {{ {FOR_WEB} {REJECTS} }}"], "a"),
+        "the higher weight, though it only scores": (
             [
                 f"policy a {{ weight 1 {FOR_WEB} {REJECTS} }}",
                 f"policy b {{ weight 2 {FOR_WEB} {SCORES} }}",
             ],
             "b a",
-            id="the higher weight, though it only scores",
         ),
-        pytest.param(
+        "of one weight, the one that can reject": (
             [f"policy a {{ {FOR_WEB} {SCORES} }}", f"policy b {{ {FOR_WEB} {REJECTS} }}"],
             "b a",
-            id="of one weight, the one that can reject",
         ),
-        pytest.param(
+        "the one that can reject, though the other is namespaced": (
             [
                 f'policy a in namespace "shop" {{ {SCORES} }}',
                 f"policy b {{ {FOR_WEB} {REJECTS} }}",
             ],
             "b a",
-            id="the one that can reject, though the other is namespaced",
         ),
-        pytest.param(
+        "of one strictness, the namespaced one": (
             [
                 f"policy a {{ {FOR_WEB} {REJECTS} }}",
                 f'policy b in namespace "shop" {{ {REJECTS} }}',
             ],
             "b a",
-            id="of one strictness, the namespaced one",
         ),
-        pytest.param(
+        "of all alike, the first by name": (
             [f"policy {name} {{ {FOR_WEB} {REJECTS} }}" for name in "cab"],
             "a b c",
-            id="of all alike, the first by name",
         ),
-        pytest.param(
+        "not one that does not select the pod": (
             [
                 f"policy a {{ weight 9 {FOR_WEB.replace('web', 'db')} {REJECTS} }}",
                 f"policy b {{ {FOR_WEB} {SCORES} }}",
             ],
             "b",
-            id="not one that does not select the pod",
         ),
-        pytest.param(
+        "not one of another namespace": (
             [
                 f'policy a in namespace "other" {{ weight 9 {REJECTS} }}',
                 f'policy b in namespace "shop" {{ {SCORES} }}',
             ],
             "b",
-            id="not one of another namespace",
         ),
-        pytest.param(
+        "not one in audit mode": (
             [
                 f"policy a {{ weight 9 mode audit {FOR_WEB} {REJECTS} }}",
                 f"policy b {{ {FOR_WEB} {SCORES} }}",
             ],
             "b",
-            id="not one in audit mode",
         ),
-        pytest.param(
+        "not a guardrail, which applies besides": (
             [
                 f"cluster policy a {{ weight 9 {REJECTS} }}",
                 f"policy b {{ {FOR_WEB} {SCORES} }}",
             ],
             "b",
-            id="not a guardrail, which applies besides",
         ),
-        pytest.param(
+        "not one that is for use alone": (
             [
                 f"policy a {{ for pods where false {REJECTS} }}",
                 f"policy b {{ {FOR_WEB} {SCORES} }}",
             ],
             "b",
-            id="not one that is for use alone",
         ),
-    ],
+    },
 )
 def test_which_policy_governs(texts: Sequence[str], wanted: str) -> None:
     """The first governs; the others are its gave_way, in the order in which they would."""
@@ -132,23 +123,21 @@ def test_guardrails_all_apply_and_come_first() -> None:
     assert not selection.empty
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "empty"),
-    [
-        pytest.param(f"policy a {{ {FOR_WEB} {REJECTS} }}", False, id="a governing policy"),
-        pytest.param(f"cluster policy a {{ {REJECTS} }}", False, id="a guardrail"),
-        pytest.param(f"cluster policy a {{ mode audit {REJECTS} }}", False, id="a policy in audit"),
-        pytest.param(
+    {
+        "a governing policy": (f"policy a {{ {FOR_WEB} {REJECTS} }}", False),
+        "a guardrail": (f"cluster policy a {{ {REJECTS} }}", False),
+        "a policy in audit": (f"cluster policy a {{ mode audit {REJECTS} }}", False),
+        "a policy whose `for` cannot be evaluated": (
             f"cluster policy a {{ for pods where 1 / pod.priority > 0 {REJECTS} }}",
             False,
-            id="a policy whose `for` cannot be evaluated",
         ),
-        pytest.param(
+        "a policy for other pods": (
             f'cluster policy a {{ for pods where pod.labels["app"] == "db" {REJECTS} }}',
             True,
-            id="a policy for other pods",
         ),
-    ],
+    },
 )
 def test_a_selection_is_empty_if_nothing_concerns_the_pod(text: str, empty: bool) -> None:
     assert select([text]).empty is empty
@@ -157,15 +146,15 @@ def test_a_selection_is_empty_if_nothing_concerns_the_pod(text: str, empty: bool
 # ---- conditions that cannot be evaluated
 
 
-@pytest.mark.parametrize(
+@rows(
     ("settings", "condition", "wanted"),
-    [
-        pytest.param("", "1 / pod.priority > 0", "a", id="an error refuses the pod"),
-        pytest.param("missing fail", "1 / pod.priority > 0", "a", id="`missing fail`"),
-        pytest.param("missing pass", "1 / pod.priority > 0", "", id="`missing pass`"),
-        pytest.param("mode audit", "1 / pod.priority > 0", "", id="audit mode refuses nobody"),
-        pytest.param("", 'pod.labels["none"] == "x"', "", id="a missing value selects nobody"),
-    ],
+    {
+        "an error refuses the pod": ("", "1 / pod.priority > 0", "a"),
+        "`missing fail`": ("missing fail", "1 / pod.priority > 0", "a"),
+        "`missing pass`": ("missing pass", "1 / pod.priority > 0", ""),
+        "audit mode refuses nobody": ("mode audit", "1 / pod.priority > 0", ""),
+        "a missing value selects nobody": ("", 'pod.labels["none"] == "x"', ""),
+    },
 )
 def test_a_for_that_cannot_be_evaluated(settings: str, condition: str, wanted: str) -> None:
     selection = select([f"cluster policy a {{ {settings} for pods where {condition} {REJECTS} }}"])
@@ -181,31 +170,26 @@ def refusing(text: str, asked: Object = WEB) -> Selection:
     return registry.select(asked["metadata"]["namespace"], evaluation_of(frame_of(asked)))
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
-    [
-        pytest.param(f"policy a {{ {FOR_WEB} {REJECTS} }}", id="it selects the pod"),
-        pytest.param(f'policy a in namespace "shop" {{ {REJECTS} }}', id="it is of its namespace"),
-        pytest.param(f"cluster policy a {{ {REJECTS} }}", id="it is a guardrail"),
-    ],
+    {
+        "it selects the pod": f"policy a {{ {FOR_WEB} {REJECTS} }}",
+        "it is of its namespace": f'policy a in namespace "shop" {{ {REJECTS} }}',
+        "it is a guardrail": f"cluster policy a {{ {REJECTS} }}",
+    },
 )
 def test_pods_of_a_policy_without_a_valid_version_wait(text: str) -> None:
     with pytest.raises(WaitingError, match=r"^policy (shop/)?a is not "):
         refusing(text)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
-    [
-        pytest.param(
-            f"policy a {{ {FOR_WEB.replace('web', 'db')} {REJECTS} }}", id="it is for other pods"
-        ),
-        pytest.param(f'policy a in namespace "db" {{ {REJECTS} }}', id="it is of another one"),
-        pytest.param(
-            f"policy a {{ for pods where 1 / pod.priority > 0 {REJECTS} }}",
-            id="its `for` cannot be evaluated",
-        ),
-    ],
+    {
+        "it is for other pods": f"policy a {{ {FOR_WEB.replace('web', 'db')} {REJECTS} }}",
+        "it is of another one": f'policy a in namespace "db" {{ {REJECTS} }}',
+        "its `for` has an error": f"policy a {{ for pods where 1 / pod.priority > 0 {REJECTS} }}",
+    },
 )
 def test_other_pods_do_not_wait(text: str) -> None:
     assert refusing(text).empty
@@ -225,20 +209,17 @@ def test_a_policy_for_use_alone_is_not_in_force() -> None:
     assert (registry.programs, registry.counts) == ((), False)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "counts", "soft"),
-    [
-        pytest.param(REJECTS, False, False, id="a filter counts nothing"),
-        pytest.param(
-            'limit "l" { per node at most 1 strict }', True, False, id="a strict limit counts"
-        ),
-        pytest.param(
+    {
+        "a filter counts nothing": (REJECTS, False, False),
+        "a strict limit counts": ('limit "l" { per node at most 1 strict }', True, False),
+        "a best-effort limit counts, as a preference": (
             'limit "l" { per node at most 1 best effort weight 1 }',
             True,
             True,
-            id="a best-effort limit counts, as a preference",
         ),
-    ],
+    },
 )
 def test_whether_policies_count(clauses: str, counts: bool, soft: bool) -> None:
     registry = Registry(programs_of(f"cluster policy a {{ {clauses} }}"))

@@ -15,6 +15,7 @@ from engine.program.frame import Term
 from engine.program.program import NO_READS, ScoreProgram, applies
 from tests.support.builders import Object, node, pod
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
+from tests.support.rows import rows
 
 ASKED = pod("asked", priority=0)
 NAMES = [f"n{number}" for number in range(4)]
@@ -33,51 +34,37 @@ def numbered(number: int) -> Object:
 # ---- the value of a clause
 
 
-@pytest.mark.parametrize(
+@rows(
     ("value", "wanted", "reports"),
-    [
-        pytest.param(NUMBER, 2.0, [], id="a number"),
-        pytest.param("true", 100.0, [], id="true is 100"),
-        pytest.param("false", 0.0, [], id="false is 0"),
-        pytest.param('node.allocatable["cpu"] range "0" .. "16"', 8.0, [], id="a quantity"),
-        pytest.param('int(node.labels["m"])', math.nan, [], id="missing: none, and no error"),
-        pytest.param("1 / pod.priority", math.nan, ["s: division by zero"], id="an error: none"),
-        pytest.param(
-            f"1 range 0 .. {NUMBER} * 2",
-            25.0,
-            [],
-            id="up to a number of the node",
-        ),
-        pytest.param(
-            'quantity("6") range "0" .. node.allocatable["cpu"]', 75.0, [], id="up to a quantity"
-        ),
-        pytest.param(f"8 range {NUMBER} * 5 .. {NUMBER} * 0", 20.0, [], id="from high to low"),
-        pytest.param(
-            "12 range pod.priority .. 10", 120.0, [], id="beyond it, which is cut off later"
-        ),
-        pytest.param(
-            'int(node.labels["m"]) range 0 .. pod.priority + 1', math.nan, [], id="no value in it"
-        ),
-        pytest.param(
+    {
+        "a number": (NUMBER, 2.0, []),
+        "true is 100": ("true", 100.0, []),
+        "false is 0": ("false", 0.0, []),
+        "a quantity": ('node.allocatable["cpu"] range "0" .. "16"', 8.0, []),
+        "missing: none, and no error": ('int(node.labels["m"])', math.nan, []),
+        "an error: none": ("1 / pod.priority", math.nan, ["s: division by zero"]),
+        "up to a number of the node": (f"1 range 0 .. {NUMBER} * 2", 25.0, []),
+        "up to a quantity": ('quantity("6") range "0" .. node.allocatable["cpu"]', 75.0, []),
+        "from high to low": (f"8 range {NUMBER} * 5 .. {NUMBER} * 0", 20.0, []),
+        "beyond it, which is cut off later": ("12 range pod.priority .. 10", 120.0, []),
+        "no value in it": ('int(node.labels["m"]) range 0 .. pod.priority + 1', math.nan, []),
+        "an end is missing: none, and an error": (
             '1 range 0 .. int(node.labels["m"])',
             math.nan,
             ["s: an end of the range is missing: there is no key `m`"],
-            id="an end is missing: none, and an error",
         ),
-        pytest.param(
+        "nothing between the ends": (
             "1 range 2 .. pod.priority + 2",
             math.nan,
             ["s: both ends of the range are equal"],
-            id="nothing between the ends",
         ),
-        pytest.param(
+        "an end that is a text": (
             "1 range dyn(node.name) .. 2",
             math.nan,
             ["s: a range is of numbers, quantities or durations"],
-            id="an end that is a text",
         ),
-        pytest.param("1e300 * 1e300", math.nan, ["s: the value is inf"], id="infinite: none"),
-    ],
+        "infinite: none": ("1e300 * 1e300", math.nan, ["s: the value is inf"]),
+    },
 )
 def test_value(value: str, wanted: float, reports: list[str]) -> None:
     (clause,) = scores_of(f'score "s" weight 1 {{ value {value} }}')
@@ -88,17 +75,15 @@ def test_value(value: str, wanted: float, reports: list[str]) -> None:
     assert heard == reports
 
 
-@pytest.mark.parametrize(
+@rows(
     ("condition", "wanted", "reports"),
-    [
-        pytest.param("", True, [], id="none"),
-        pytest.param("when pod.priority == 0", True, [], id="true"),
-        pytest.param("when pod.priority > 0", False, [], id="false"),
-        pytest.param('when pod.labels["x"] == "y"', False, [], id="missing"),
-        pytest.param(
-            "when 1 / pod.priority > 0", False, ["s: division by zero"], id="an error, reported"
-        ),
-    ],
+    {
+        "none": ("", True, []),
+        "true": ("when pod.priority == 0", True, []),
+        "false": ("when pod.priority > 0", False, []),
+        "missing": ('when pod.labels["x"] == "y"', False, []),
+        "an error, reported": ("when 1 / pod.priority > 0", False, ["s: division by zero"]),
+    },
 )
 def test_whether_a_clause_applies(condition: str, wanted: bool, reports: list[str]) -> None:
     (clause,) = scores_of(f'score "s" weight 1 {condition} {{ value 1 }}')
@@ -181,61 +166,53 @@ class Scores:
         return found
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "wanted"),
-    [
-        pytest.param(
+    {
+        "a range of numbers": (
             'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }',
             [0, 3, 7, 10],
-            id="a range of numbers",
         ),
-        pytest.param(
+        "a let as the end of a range": (
             'let most = 3 score "a" weight 1 { value int(node.labels["n"]) range 0 .. most }',
             [0, 3, 7, 10],
-            id="a let as the end of a range",
         ),
-        pytest.param(
+        "a computed range, turned round and cut off": (
             'score "a" weight -1 { value int(node.labels["n"]) range 0 .. pod.priority + 2 }',
             [10, 5, 0, 0],
-            id="a computed range, turned round and cut off",
         ),
-        pytest.param(
+        "a negative weight turns it round": (
             'score "a" weight -1 { value int(node.labels["n"]) range 0 .. 3 }',
             [10, 7, 3, 0],
-            id="a negative weight turns it round",
         ),
-        pytest.param(
+        "minmax compares the nodes of the request": (
             'score "a" weight 1 { value int(node.labels["n"]) range minmax }',
             [0, 3, 7, 10],
-            id="minmax compares the nodes of the request",
         ),
-        pytest.param(
+        "greatest compares with the greatest value": (
             'score "a" weight 1 { value int(node.labels["n"]) + 1 range greatest }',
             [3, 5, 8, 10],
-            id="greatest compares with the greatest value",
         ),
-        pytest.param(
+        "nothing is above 0": (
             'score "a" weight 1 { value 0 - int(node.labels["n"]) range greatest }',
             [0, 0, 0, 0],
-            id="nothing is above 0",
         ),
-        pytest.param(
+        "negative values are 0, and a negative weight turns it round": (
             'score "a" weight -1 { value int(node.labels["n"]) - 1 range greatest missing 7 }',
             [10, 10, 5, 0],
-            id="negative values are 0, and a negative weight turns it round",
         ),
-        pytest.param(
-            'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }'
-            ' score "b" weight 3 { value node.name == "n0" }',
+        "the mean by weight, rounded half up": (
+            (
+                'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }'
+                ' score "b" weight 3 { value node.name == "n0" }'
+            ),
             [8, 1, 2, 3],
-            id="the mean by weight, rounded half up",
         ),
-        pytest.param(
+        "missing values have their points": (
             'score "a" weight 1 { value int(node.labels["m"]) missing 40 }',
             [4, 4, 4, 4],
-            id="missing values have their points",
         ),
-    ],
+    },
 )
 def test_scores(clauses: str, wanted: list[int]) -> None:
     """10 * 'sum of weight * points' / 'sum of weights' / 100, rounded half up."""
@@ -246,15 +223,13 @@ COMPARING = f'score "a" weight 1 {{ value {NUMBER} range minmax }}'
 ABSOLUTE = f'score "a" weight 1 {{ value {NUMBER} range 0 .. 3 }}'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "wanted"),
-    [
-        pytest.param(ABSOLUTE, [3, 7], id="a fixed range: each node by itself"),
-        pytest.param(COMPARING, [0, 10], id="minmax: among the nodes of the request"),
-        pytest.param(
-            f'{COMPARING} score "b" weight 1 {{ value 0 }}', [0, 5], id="one of them compares"
-        ),
-    ],
+    {
+        "a fixed range: each node by itself": (ABSOLUTE, [3, 7]),
+        "minmax: among the nodes of the request": (COMPARING, [0, 10]),
+        "one of them compares": (f'{COMPARING} score "b" weight 1 {{ value 0 }}', [0, 5]),
+    },
 )
 def test_scores_of_other_nodes_next_time(clauses: str, wanted: list[int]) -> None:
     """What is remembered of a node must not depend on the nodes beside it."""

@@ -11,6 +11,7 @@ from engine.decision.verdict import Feasible
 from engine.errors import WaitingError
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import Silent, cache_of, engine_over, peer_of
+from tests.support.rows import rows
 
 NODES = "abcd"
 ZONES = {"a": "x", "b": "x", "c": "y", "d": "y"}
@@ -50,24 +51,23 @@ def limit(scope: str, bound: str, what: str = SUM) -> str:
     return f'limit "l" {{ {what} per {scope} {bound} strict }}'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clauses", "there", "wanted"),
-    [
-        pytest.param(limit("node", "at most 3"), {}, "abcd", id="empty node"),
-        pytest.param(limit("node", "at most 3"), {"a": "2", "b": "2500m"}, "acd", id="full ones"),
-        pytest.param(limit("node", "at most 3"), {"a": "2001m"}, "bcd", id="a thousandth too much"),
-        pytest.param(limit("node", "at most 1"), {"a": "1"}, "bcd", id="as much as the pod"),
-        pytest.param(limit("node.zone", "at most 3"), {"a": "3"}, "cd", id="a full zone"),
-        pytest.param(limit("cluster", "at most 3"), {"a": "1"}, "abcd", id="the cluster"),
-        pytest.param(limit("cluster", "at most 3"), {"a": "1", "b": "2"}, "", id="all of it"),
-        pytest.param(limit("node", "at least 2"), {"a": "2", "c": "1"}, "a", id="at least"),
-        pytest.param(
+    {
+        "empty node": (limit("node", "at most 3"), {}, "abcd"),
+        "full ones": (limit("node", "at most 3"), {"a": "2", "b": "2500m"}, "acd"),
+        "a thousandth too much": (limit("node", "at most 3"), {"a": "2001m"}, "bcd"),
+        "as much as the pod": (limit("node", "at most 1"), {"a": "1"}, "bcd"),
+        "a full zone": (limit("node.zone", "at most 3"), {"a": "3"}, "cd"),
+        "the cluster": (limit("cluster", "at most 3"), {"a": "1"}, "abcd"),
+        "all of it": (limit("cluster", "at most 3"), {"a": "1", "b": "2"}, ""),
+        "at least": (limit("node", "at least 2"), {"a": "2", "c": "1"}, "a"),
+        "and a filter": (
             limit("node", "at most 3") + ' filter "f" { require node.name != "d" }',
             {},
             "abc",
-            id="and a filter",
         ),
-    ],
+    },
 )
 def test_a_pod_alone_gets_every_node_with_room(
     clauses: str, there: Mapping[str, str], wanted: str

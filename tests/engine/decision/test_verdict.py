@@ -34,21 +34,22 @@ from tests.support.engines import (
     peer_of,
     programs_of,
 )
+from tests.support.rows import rows
 
 A = Rejected("no", "p", "a")
 B = Rejected("no", "p", "b")
 BROKEN = Rejected("no", "p", "a", error="division by zero")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("verdicts", "codes", "different"),
-    [
-        pytest.param([], [], [FEASIBLE], id="no node"),
-        pytest.param([FEASIBLE, FEASIBLE], [0, 0], [FEASIBLE], id="feasible is code 0"),
-        pytest.param([A, FEASIBLE, A], [1, 0, 1], [FEASIBLE, A], id="equal verdicts have one code"),
-        pytest.param([B, A, B], [1, 2, 1], [FEASIBLE, B, A], id="codes in the order of the nodes"),
-        pytest.param([A, BROKEN], [1, 2], [FEASIBLE, A, BROKEN], id="a failure is no rejection"),
-    ],
+    {
+        "no node": ([], [], [FEASIBLE]),
+        "feasible is code 0": ([FEASIBLE, FEASIBLE], [0, 0], [FEASIBLE]),
+        "equal verdicts have one code": ([A, FEASIBLE, A], [1, 0, 1], [FEASIBLE, A]),
+        "codes in the order of the nodes": ([B, A, B], [1, 2, 1], [FEASIBLE, B, A]),
+        "a failure is no rejection": ([A, BROKEN], [1, 2], [FEASIBLE, A, BROKEN]),
+    },
 )
 def test_codes_of_verdicts(
     verdicts: list[Verdict], codes: list[int], different: list[Verdict]
@@ -94,21 +95,20 @@ def test_the_text_of_an_event_names_the_policy(policy: str, reason: str, wanted:
     assert attributed(policy, wanted) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("policy", "clause", "reason", "wanted"),
-    [
-        pytest.param("shop/web", "ssd", "no disk", "shop/web: ssd: no disk", id="with a message"),
-        pytest.param("shop/web", "ssd", "policy web: ssd", "shop/web: ssd", id="without one"),
-        pytest.param("web", "ssd", "policy web: ssd", "web: ssd", id="of no namespace"),
-        pytest.param("shop/web", "ssd", "policy web: no", "shop/web: ssd: no", id="in an event"),
-        pytest.param(
+    {
+        "with a message": ("shop/web", "ssd", "no disk", "shop/web: ssd: no disk"),
+        "without one": ("shop/web", "ssd", "policy web: ssd", "shop/web: ssd"),
+        "of no namespace": ("web", "ssd", "policy web: ssd", "web: ssd"),
+        "in an event": ("shop/web", "ssd", "policy web: no", "shop/web: ssd: no"),
+        "a message that names another policy": (
             "shop/web",
             "ssd",
             "policy api: ssd",
             "shop/web: ssd: policy api: ssd",
-            id="a message that names another policy",
         ),
-    ],
+    },
 )
 def test_full_reason(policy: str, clause: str, reason: str, wanted: str) -> None:
     assert full_reason(policy, clause, reason) == wanted

@@ -9,11 +9,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from engine.objects.peer import decode_controller
 from tests.engine.gangs.test_gangs import World
 from tests.support import builders
+from tests.support.rows import rows
 
 JOB = {"batch.kubernetes.io/job-name": "train", "controller-uid": "u"}
 SET, LWS = "jobset.sigs.k8s.io", "leaderworkerset.sigs.k8s.io"
@@ -91,7 +90,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("clause", "made"), CASES.values(), ids=CASES)
+@rows(("clause", "made"), CASES)
 def test_the_gang_of_a_controller_runs_to_its_end(clause: str, made: list[Made]) -> None:
     """Nobody is bound before the last is there without gates, and nothing is left at the end."""
     world = World({"n1": "2", "n2": "2"}, gang=CLAUSES[clause])

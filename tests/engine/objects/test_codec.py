@@ -19,6 +19,7 @@ from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support import builders
 from tests.support.engines import peer_of
+from tests.support.rows import rows
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 # As `kubectl get -o json` printed them in a cluster of Kubernetes 1.36.
@@ -315,36 +316,31 @@ def test_the_copy_that_kubectl_keeps_of_a_pod_is_not_read(schema: Schema) -> Non
     assert codec.peer(body).annotations == {"b": "c"}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("spec", "is_gated", "has_claims"),
-    [
-        pytest.param({}, False, False, id="neither"),
-        pytest.param({"schedulingGates": [{"name": "example.com/gate"}]}, True, False, id="gated"),
-        pytest.param({"schedulingGates": []}, False, False, id="its gates are removed"),
-        pytest.param(
+    {
+        "neither": ({}, False, False),
+        "gated": ({"schedulingGates": [{"name": "example.com/gate"}]}, True, False),
+        "its gates are removed": ({"schedulingGates": []}, False, False),
+        "a claim": (
             {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "b"}}]},
             False,
             True,
-            id="a claim",
         ),
-        pytest.param(
+        "an ephemeral volume": (
             {"volumes": [{"name": "a", "ephemeral": {"volumeClaimTemplate": {}}}]},
             False,
             True,
-            id="an ephemeral volume",
         ),
-        pytest.param(
+        "volumes without claims": (
             {"volumes": [{"name": "ephemeral", "emptyDir": {}}, {"name": "c", "configMap": {}}]},
             False,
             False,
-            id="volumes without claims",
         ),
-        pytest.param({"volumes": None, "resourceClaims": None}, False, False, id="null"),
-        pytest.param({"resourceClaims": [{"name": "gpu"}]}, False, True, id="a device"),
-        pytest.param(
-            {"resourceClaims": [{"name": "gpu"}], "nodeName": "n1"}, False, False, id="bound"
-        ),
-    ],
+        "null": ({"volumes": None, "resourceClaims": None}, False, False),
+        "a device": ({"resourceClaims": [{"name": "gpu"}]}, False, True),
+        "bound": ({"resourceClaims": [{"name": "gpu"}], "nodeName": "n1"}, False, False),
+    },
 )
 def test_what_a_pod_waits_for(spec: dict[str, object], is_gated: bool, has_claims: bool) -> None:
     found = peer_of(builders.pod("a", spec=spec))

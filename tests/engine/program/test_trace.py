@@ -24,6 +24,7 @@ from policies.validation import Validator
 from tests.differential.test_kubernetes_cel import NO_VALUE, Here
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, checked, programs_of, snapshot_of
+from tests.support.rows import rows
 
 
 def traced(text: str) -> list[Step]:
@@ -113,33 +114,31 @@ def test_inner_variable_hides_outer() -> None:
 MINUTE = 60 * SECOND
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "until"),
-    [
-        pytest.param("now < timestamp(60)", MINUTE, id="it turns then"),
-        pytest.param("timestamp(60) <= now", MINUTE, id="the other way round"),
-        pytest.param("now > timestamp(0)", 1, id="it turns now"),
-        pytest.param("now == timestamp(60)", MINUTE, id="equal then"),
-        pytest.param("now >= timestamp(-60)", NEVER, id="it has turned"),
-        pytest.param('now - timestamp(-60) < duration("3m")', 2 * MINUTE, id="an age"),
-        pytest.param('timestamp(60) - now > duration("20s")', 40 * SECOND, id="what is left"),
-        pytest.param('now - duration("1m") > timestamp(0)', MINUTE, id="a time before"),
-        pytest.param("now < timestamp(60) || now < timestamp(90)", MINUTE, id="what was looked at"),
-        pytest.param("now > timestamp(60) || now > timestamp(30)", 30 * SECOND, id="the first"),
-        pytest.param("[1].exists(x, now > timestamp(60))", MINUTE, id="in a macro"),
-        pytest.param('now - timestamp(-60) + (now - now) < duration("3m")', SECOND, id="thrice"),
-        pytest.param("now.getHours() == 0", MINUTE, id="the calendar"),
-        pytest.param('now.getDate("+05:45") == 1', MINUTE, id="in a zone"),
-        pytest.param("[now].exists(now, now.getHours() == 0)", SECOND, id="a variable of the name"),
-        pytest.param("now.getSeconds() == 0", SECOND, id="the seconds"),
-        pytest.param('(now + duration("30s")).getHours() == 0', SECOND, id="of another time"),
-        pytest.param('now.getHours("nowhere") == 0', MINUTE, id="no zone"),
-        pytest.param("(true ? now : now) < timestamp(60)", SECOND, id="not a sum"),
-        pytest.param(
-            'now - timestamp("1600-01-01T00:00:00Z") > duration("1s")', SECOND, id="error"
-        ),
-        pytest.param("1 < 2", NEVER, id="it reads no time"),
-    ],
+    {
+        "it turns then": ("now < timestamp(60)", MINUTE),
+        "the other way round": ("timestamp(60) <= now", MINUTE),
+        "it turns now": ("now > timestamp(0)", 1),
+        "equal then": ("now == timestamp(60)", MINUTE),
+        "it has turned": ("now >= timestamp(-60)", NEVER),
+        "an age": ('now - timestamp(-60) < duration("3m")', 2 * MINUTE),
+        "what is left": ('timestamp(60) - now > duration("20s")', 40 * SECOND),
+        "a time before": ('now - duration("1m") > timestamp(0)', MINUTE),
+        "what was looked at": ("now < timestamp(60) || now < timestamp(90)", MINUTE),
+        "the first": ("now > timestamp(60) || now > timestamp(30)", 30 * SECOND),
+        "in a macro": ("[1].exists(x, now > timestamp(60))", MINUTE),
+        "thrice": ('now - timestamp(-60) + (now - now) < duration("3m")', SECOND),
+        "the calendar": ("now.getHours() == 0", MINUTE),
+        "in a zone": ('now.getDate("+05:45") == 1', MINUTE),
+        "a variable of the name": ("[now].exists(now, now.getHours() == 0)", SECOND),
+        "the seconds": ("now.getSeconds() == 0", SECOND),
+        "of another time": ('(now + duration("30s")).getHours() == 0', SECOND),
+        "no zone": ('now.getHours("nowhere") == 0', MINUTE),
+        "not a sum": ("(true ? now : now) < timestamp(60)", SECOND),
+        "error": ('now - timestamp("1600-01-01T00:00:00Z") > duration("1s")', SECOND),
+        "it reads no time": ("1 < 2", NEVER),
+    },
 )
 def test_how_long_a_result_lasts(text: str, until: int) -> None:
     run, frame = compiled(text)
@@ -156,28 +155,21 @@ OF_WEB = 'of pods where peer.labels["app"] == "web" on nodes where node.ready'
 WEB = 'pods where peer.labels["app"] == "web"'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("clause", "wanted"),
-    [
-        pytest.param('filter "f" { require node.ready }', False, id="nothing is counted"),
-        pytest.param(
-            'filter "f" { require pod.workload.name == "web" }', True, id="`workload` is read"
-        ),
-        pytest.param('spread "s" { over node.zone skew at most 1 strict }', True, id="by workload"),
-        pytest.param(f'share "s" {{ {OF_WEB} at most 3 strict }}', False, id="a number of pods"),
-        pytest.param(
+    {
+        "nothing is counted": ('filter "f" { require node.ready }', False),
+        "`workload` is read": ('filter "f" { require pod.workload.name == "web" }', True),
+        "by workload": ('spread "s" { over node.zone skew at most 1 strict }', True),
+        "a number of pods": (f'share "s" {{ {OF_WEB} at most 3 strict }}', False),
+        "a percentage is of the pods that workloads want": (
             f'share "s" {{ {OF_WEB} at most 40% strict }}',
             True,
-            id="a percentage is of the pods that workloads want",
         ),
-        pytest.param('gang "g" { }', True, id="a gang of a workload"),
-        pytest.param(
-            'gang "g" { of pods by peer.labels["job"] at least 2 }', True, id="a gang by a label"
-        ),
-        pytest.param(
-            f'limit "l" {{ {WEB} per node at most 1 strict }}', False, id="a limit of pods"
-        ),
-    ],
+        "a gang of a workload": ('gang "g" { }', True),
+        "a gang by a label": ('gang "g" { of pods by peer.labels["job"] at least 2 }', True),
+        "a limit of pods": (f'limit "l" {{ {WEB} per node at most 1 strict }}', False),
+    },
 )
 def test_workloads(clause: str, wanted: bool) -> None:
     (policy,) = checked(f"cluster policy p {{ {clause} }}")

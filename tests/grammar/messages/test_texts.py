@@ -9,20 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammar.messages.texts import cut, escaped, escaped_json, escaped_values, excerpt, shown
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "wanted"),
-    [
-        pytest.param("needs 1Gi to spare", "needs 1Gi to spare", id="a plain text"),
-        pytest.param("größer als 1 Gi: 😀", "größer als 1 Gi: 😀", id="any letters"),
-        pytest.param("a\r\nb\tc", r"a\r\nb\tc", id="line breaks"),
-        pytest.param("\x1b[31m\x00\x7f\x9b", r"\x1b[31m\x00\x7f\x9b", id="control characters"),
-        pytest.param("a\u202eb\u2066c\u200f", r"a\u202eb\u2066c\u200f", id="bidi controls"),
-        pytest.param("a\u2028b\u2029\x85", r"a\u2028b\u2029\x85", id="separators of Unicode"),
-        pytest.param("\ud800", r"\ud800", id="half of a pair"),
-        pytest.param("\U000e0041", r"\U000e0041", id="tags"),
-    ],
+    {
+        "a plain text": ("needs 1Gi to spare", "needs 1Gi to spare"),
+        "any letters": ("größer als 1 Gi: 😀", "größer als 1 Gi: 😀"),
+        "line breaks": ("a\r\nb\tc", r"a\r\nb\tc"),
+        "control characters": ("\x1b[31m\x00\x7f\x9b", r"\x1b[31m\x00\x7f\x9b"),
+        "bidi controls": ("a\u202eb\u2066c\u200f", r"a\u202eb\u2066c\u200f"),
+        "separators of Unicode": ("a\u2028b\u2029\x85", r"a\u2028b\u2029\x85"),
+        "half of a pair": ("\ud800", r"\ud800"),
+        "tags": ("\U000e0041", r"\U000e0041"),
+    },
 )
 def test_what_cannot_be_printed_is_escaped(text: str, wanted: str) -> None:
     assert escaped(text) == wanted

@@ -2,80 +2,67 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.grammar.rules.helpers import diagnostics, found
+from tests.support.rows import rows
 
 CPU = 'node.pods.map(p, p.requests["cpu"]).sum()'
 
 
-@pytest.mark.parametrize(
+@rows(
     ("items", "wanted"),
-    [
-        pytest.param(f'filter "f" {{ require {CPU} <= "4" }}', [f"P0318 {CPU}"], id="requests"),
-        pytest.param(
+    {
+        "requests": (f'filter "f" {{ require {CPU} <= "4" }}', [f"P0318 {CPU}"]),
+        "limits": (
             'filter "f" { require node.pods.map(p, p.limits["cpu"]).sum() <= "4" }',
             ['P0318 node.pods.map(p, p.limits["cpu"]).sum()'],
-            id="limits",
         ),
-        pytest.param(
-            'filter "f" { require node.pods.filter(p, p.namespace == "web")'
-            '.map(p, p.requests["cpu"]).sum() + pod.requests["cpu"] <= "4" }',
+        "of some pods": (
+            (
+                'filter "f" { require node.pods.filter(p, p.namespace == "web")'
+                '.map(p, p.requests["cpu"]).sum() + pod.requests["cpu"] <= "4" }'
+            ),
             ['P0318 node.pods.filter(p, p.namespace == "web").map(p, p.requests["cpu"]).sum()'],
-            id="of some pods",
         ),
-        pytest.param(
-            f'let used = {CPU} filter "f" {{ require used <= "4" }}', [f"P0318 {CPU}"], id="a let"
-        ),
-        pytest.param(
-            "def used(r: string): quantity = node.pods.map(p, p.requests[r]).sum()"
-            ' filter "f" { require used("cpu") <= "4" }',
+        "a let": (f'let used = {CPU} filter "f" {{ require used <= "4" }}', [f"P0318 {CPU}"]),
+        "a def": (
+            (
+                "def used(r: string): quantity = node.pods.map(p, p.requests[r]).sum()"
+                ' filter "f" { require used("cpu") <= "4" }'
+            ),
             ['P0318 used("cpu")'],
-            id="a def",
         ),
-        pytest.param(
+        "what is added up is a let": (
             'let all = node.pods.map(p, p.requests["cpu"]) filter "f" { require all.sum() <= "4" }',
             ["P0318 all.sum()"],
-            id="what is added up is a let",
         ),
-        pytest.param(f'bind "f" {{ require {CPU} <= "4" }}', [], id="checked at the binding"),
-        pytest.param(
-            f'score "f" weight 10 {{ value {CPU} range "0" .. "4" }}', [], id="a preference"
-        ),
-        pytest.param(
+        "checked at the binding": (f'bind "f" {{ require {CPU} <= "4" }}', []),
+        "a preference": (f'score "f" weight 10 {{ value {CPU} range "0" .. "4" }}', []),
+        "nothing is added up": (
             'filter "f" { require node.pods.exists(p, p.requests["cpu"] > "1") }',
             [],
-            id="nothing is added up",
         ),
-        pytest.param(
-            'filter "f" { require node.pods.map(p, p.priority).sum() < 4 }', [], id="no amounts"
-        ),
-        pytest.param(
-            'filter "f" { require pod.requests["cpu"] <= "4" }', [], id="of the pod itself"
-        ),
-    ],
+        "no amounts": ('filter "f" { require node.pods.map(p, p.priority).sum() < 4 }', []),
+        "of the pod itself": ('filter "f" { require pod.requests["cpu"] <= "4" }', []),
+    },
 )
 def test_sums_in_filters(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0318"]) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     "items",
-    [
-        pytest.param(f'filter "f" {{ require {CPU} < "4" }}', id="another relation"),
-        pytest.param(f'filter "f" when node.ready {{ require {CPU} <= "4" }}', id="a `when`"),
-        pytest.param(f'filter "f" {{ require {CPU} <= "4" require node.ready }}', id="two rules"),
-        pytest.param(f'filter "f" {{ require {CPU} - "1" <= "4" }}', id="a difference"),
-        pytest.param(f'filter "f" {{ require {CPU} <= "1" || node.ready }}', id="an alternative"),
-        pytest.param(
-            f'filter "f" {{ require {CPU} + node.free["cpu"] <= "4" }}', id="more than the pod"
-        ),
-        pytest.param(
+    {
+        "another relation": f'filter "f" {{ require {CPU} < "4" }}',
+        "a `when`": f'filter "f" when node.ready {{ require {CPU} <= "4" }}',
+        "two rules": f'filter "f" {{ require {CPU} <= "4" require node.ready }}',
+        "a difference": f'filter "f" {{ require {CPU} - "1" <= "4" }}',
+        "an alternative": f'filter "f" {{ require {CPU} <= "1" || node.ready }}',
+        "more than the pod": f'filter "f" {{ require {CPU} + node.free["cpu"] <= "4" }}',
+        "a bound that changes with the time": (
             f'filter "f" {{ require {CPU} <= (now > node.metadata.creationTimestamp ? '
-            'quantity("4") : quantity("2")) }',
-            id="a bound that changes with the time",
+            'quantity("4") : quantity("2")) }'
         ),
-    ],
+    },
 )
 def test_the_form_of_a_limit_is_hinted_at(items: str) -> None:
     (warning,) = diagnostics(items, ["P0318"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from grammar import rules
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA, found
+from tests.support.rows import rows
 
 ONE = "node.pods.all(a, a.priority > 0)"
 PAIRS = "node.pods.all(a, node.pods.all(b, a.priority >= b.priority))"
@@ -17,126 +16,108 @@ DOUBLED = "def d0(s: string): string = s + s " + " ".join(
 TRIPLES = f"node.pods.all(c, {PAIRS})"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("items", "wanted"),
-    [
-        pytest.param(f'filter "f" {{ require {TRIPLES} }}', 1, id="three loops over pods"),
-        pytest.param(
-            f'let slow = {TRIPLES} filter "f" {{ require slow }}', 1, id="in a `let` that is used"
-        ),
-        pytest.param(
+    {
+        "three loops over pods": (f'filter "f" {{ require {TRIPLES} }}', 1),
+        "in a `let` that is used": (f'let slow = {TRIPLES} filter "f" {{ require slow }}', 1),
+        "in a `def` that is called": (
             f"def slow(x: int): bool = {TRIPLES} filter 'f' {{ require slow(1) }}",
             1,
-            id="in a `def` that is called",
         ),
-        pytest.param(f'score "s" weight 1 {{ value {TRIPLES} }}', 1, id="in a score"),
-        pytest.param(f'limit "l" {{ per {TRIPLES} at most 1 strict }}', 1, id="in a domain"),
-        pytest.param(
+        "in a score": (f'score "s" weight 1 {{ value {TRIPLES} }}', 1),
+        "in a domain": (f'limit "l" {{ per {TRIPLES} at most 1 strict }}', 1),
+        "each expression by itself": (
             f'filter "f" {{ require {TRIPLES} }} filter "g" {{ require {TRIPLES} }}',
             2,
-            id="each expression by itself",
         ),
-        pytest.param(
+        "a function that compares each with each": (
             'filter "f" { require lists.range(30000).map(x, [x]).distinct().size() > 1 }',
             1,
-            id="a function that compares each with each",
         ),
-        pytest.param(
+        "a range of known length": (
             'filter "f" { require lists.range(60000).all(x, x + pod.priority + x + x > 1) }',
             0,
-            id="a range of known length",
         ),
-        pytest.param(
+        "a range just short enough": (
             'filter "f" { require lists.range(65000).all(x, x + x + x + x + x + x + x > 1) }',
             0,
-            id="a range just short enough",
         ),
-        pytest.param(
-            f'{DOUBLED} filter "f" {{ require d19("a") == "b" }}', 1, id="texts that double"
-        ),
-        pytest.param(
+        "texts that double": (f'{DOUBLED} filter "f" {{ require d19("a") == "b" }}', 1),
+        "in a message": (
             f'{DOUBLED} filter "f" {{ require node.ready message "{{d19(pod.name)}}" }}',
             1,
-            id="in a message",
         ),
-        pytest.param(
+        "in a detail": (
             f'{DOUBLED} filter "f" {{ require node.ready detail "{{d19(pod.name)}}" }}',
             1,
-            id="in a detail",
         ),
-        pytest.param(
+        "not a label, which is short": (
             'filter "f" { require node.labels["a"].split(",").exists(x, x in pod.labels) }',
             0,
-            id="not a label, which is short",
         ),
-        pytest.param(
-            f'limit "l" {{ per node at most {TRIPLES} ? 1 : 2 strict }}', 1, id="in a bound"
-        ),
-        pytest.param(
+        "in a bound": (f'limit "l" {{ per node at most {TRIPLES} ? 1 : 2 strict }}', 1),
+        "a part of a list": (
             f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(0, 50)")} }}',
             0,
-            id="a part of a list",
         ),
-        pytest.param(
+        "at most so many of a list": (
             'filter "f" { require '
             + TRIPLES.replace("node.pods", "node.pods.slice(0, math.least(50, size(node.pods)))")
             + " }",
             0,
-            id="at most so many of a list",
         ),
-        pytest.param(
+        "as many of a list as there are": (
             'filter "f" { require '
             + TRIPLES.replace("node.pods", "node.pods.slice(0, math.least([size(node.pods)]))")
             + " }",
             1,
-            id="as many of a list as there are",
         ),
-        pytest.param(
+        "a large part of a list": (
             f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(9, 250)")} }}',
             1,
-            id="a large part of a list",
         ),
-        pytest.param(
-            'filter "f" { require pod.annotations["a"].split(",", 9).all(x, x in node.labels'
-            " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }",
+        "the first parts of a text": (
+            (
+                'filter "f" { require pod.annotations["a"].split(",", 9).all(x, x in node.labels'
+                " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }"
+            ),
             0,
-            id="the first parts of a text",
         ),
-        pytest.param(
-            'filter "f" { require pod.annotations["a"].split(",").all(x, x in node.labels'
-            " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }",
+        "all parts of a text": (
+            (
+                'filter "f" { require pod.annotations["a"].split(",").all(x, x in node.labels'
+                " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }"
+            ),
             1,
-            id="all parts of a text",
         ),
-        pytest.param(
-            'let part = pod.annotations["a"].substring(0, 8)'
-            ' filter "f" { require lists.range(4000).all(x, part + part + part != node.name) }',
+        "a part of a text": (
+            (
+                'let part = pod.annotations["a"].substring(0, 8)'
+                ' filter "f" { require lists.range(4000).all(x, part + part + part != node.name) }'
+            ),
             0,
-            id="a part of a text",
         ),
-        pytest.param(
+        "in the ends of a range": (
             f'score "s" weight 1 {{ value 1 range ({TRIPLES} ? 1 : 2) .. ({TRIPLES} ? 3 : 4) }}',
             2,
-            id="in the ends of a range",
         ),
         # near misses
-        pytest.param(
-            'filter "f" { require node.name.replace("a", "b").split("-")'
-            '.exists(x, x.matches("^a1") && pod.name.contains(x)) }',
+        "not a name, taken apart": (
+            (
+                'filter "f" { require node.name.replace("a", "b").split("-")'
+                '.exists(x, x.matches("^a1") && pod.name.contains(x)) }'
+            ),
             0,
-            id="not a name, taken apart",
         ),
-        pytest.param(f'filter "f" {{ require {ONE} }}', 0, id="not one loop"),
-        pytest.param(f'filter "f" {{ require {PAIRS} }}', 0, id="not two loops"),
-        pytest.param(
+        "not one loop": (f'filter "f" {{ require {ONE} }}', 0),
+        "not two loops": (f'filter "f" {{ require {PAIRS} }}', 0),
+        "not loops over short lists": (
             f'filter "f" {{ require {TRIPLES.replace("node.pods", "[pod]")} }}',
             0,
-            id="not loops over short lists",
         ),
-        pytest.param(
-            f'let slow = {TRIPLES} filter "f" {{ require node.ready }}', 0, id="not unused"
-        ),
-    ],
+        "not unused": (f'let slow = {TRIPLES} filter "f" {{ require node.ready }}', 0),
+    },
 )
 def test_expressions_that_take_too_many_steps(items: str, wanted: int) -> None:
     assert len(found(items, ["P0401"])) == wanted

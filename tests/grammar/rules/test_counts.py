@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.grammar.rules.helpers import diagnostics, found
+from tests.support.rows import rows
 
 SPOT = 'node.labels["cap"] == "spot"'
 
@@ -17,62 +18,46 @@ def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", hea
 # ---- P0312: shares that cannot hold together
 
 
-@pytest.mark.parametrize(
+@rows(
     ("items", "wanted"),
-    [
-        pytest.param(
+    {
+        "at least above at most": (
             share("at least 6", "a") + share("at most 4", "b"),
             ["P0312 at most 4"],
-            id="at least above at most",
         ),
-        pytest.param(
+        "in the other order": (
             share("at most 4", "a") + share("at least 6", "b"),
             ["P0312 at least 6"],
-            id="in the other order",
         ),
-        pytest.param(
+        "two different exact numbers": (
             share("exactly 4", "a") + share("exactly 5", "b"),
             ["P0312 exactly 5"],
-            id="two different exact numbers",
         ),
-        pytest.param(
+        "an exact percentage above at most": (
             share("exactly 60%", "a") + share("at most 50%", "b"),
             ["P0312 at most 50%"],
-            id="an exact percentage above at most",
         ),
         # near misses
-        pytest.param(
-            share("at least 4", "a") + share("at most 4", "b"), [], id="not bounds that meet"
-        ),
-        pytest.param(
-            share("exactly 4", "a") + share("at least 3", "b"), [], id="not within a bound"
-        ),
-        pytest.param(
-            share("at least 60%", "a") + share("at most 4", "b"),
-            [],
-            id="not a percentage and a number",
-        ),
-        pytest.param(
+        "not bounds that meet": (share("at least 4", "a") + share("at most 4", "b"), []),
+        "not within a bound": (share("exactly 4", "a") + share("at least 3", "b"), []),
+        "not a percentage and a number": (share("at least 60%", "a") + share("at most 4", "b"), []),
+        "not on other nodes": (
             share("at least 6", "a") + share("at most 4", "b", on="node.ready"),
             [],
-            id="not on other nodes",
         ),
-        pytest.param(
+        "not of other pods": (
             share("at least 6", "a") + share("at most 4", "b", of='pods where peer.name == "x"'),
             [],
-            id="not of other pods",
         ),
-        pytest.param(
+        "not under another condition": (
             share("at least 6", "a") + share("at most 4", "b", head="when pod.priority > 0"),
             [],
-            id="not under another condition",
         ),
-        pytest.param(
+        "not with a best-effort share": (
             share("at least 6", "a") + share("at most 4 best effort weight 50", "b"),
             [],
-            id="not with a best-effort share",
         ),
-    ],
+    },
 )
 def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0312"]) == wanted
@@ -95,115 +80,85 @@ def test_what_no_workload_can_satisfy_is_an_error(one: str, other: str, wanted: 
 # ---- P0204: constants that are no bound
 
 
-@pytest.mark.parametrize(
+@rows(
     ("items", "wanted"),
-    [
-        pytest.param(
-            'let n = -1 limit "l" { per node at most n strict }',
-            ["P0204 n"],
-            id="a negative number",
-        ),
-        pytest.param(
-            'limit "l" { per node at most 1.0 / 2.0 strict }',
-            ["P0204 1.0 / 2.0"],
-            id="a part of a pod",
-        ),
-        pytest.param("let n = 101 " + share("at most n%"), ["P0204 at most n%"], id="over 100%"),
-        pytest.param(
-            'let n = 0 spread "s" { over node.zone skew at most n strict }',
-            ["P0204 n"],
-            id="no skew",
-        ),
-        pytest.param(
+    {
+        "a negative number": ('let n = -1 limit "l" { per node at most n strict }', ["P0204 n"]),
+        "a part of a pod": ('limit "l" { per node at most 1.0 / 2.0 strict }', ["P0204 1.0 / 2.0"]),
+        "over 100%": ("let n = 101 " + share("at most n%"), ["P0204 at most n%"]),
+        "no skew": ('let n = 0 spread "s" { over node.zone skew at most n strict }', ["P0204 n"]),
+        "no domains": (
             'spread "s" { over node.zone skew at most 1 min domains 1 - 1 strict }',
             ["P0204 1 - 1"],
-            id="no domains",
         ),
-        pytest.param(
-            'let n = 3 score "s" weight 1 { value 1 range n .. 0 }', [], id="not a range to 0"
-        ),
-        pytest.param(
-            'let n = 3 score "s" weight 1 { value 1 range n .. 3 }',
-            ["P0208 n"],
-            id="an empty range",
-        ),
-        pytest.param(
-            'limit "l" { sum peer.requests["cpu"] of all pods where true '
-            'per node at most "-1" strict }',
+        "not a range to 0": ('let n = 3 score "s" weight 1 { value 1 range n .. 0 }', []),
+        "an empty range": ('let n = 3 score "s" weight 1 { value 1 range n .. 3 }', ["P0208 n"]),
+        "a negative amount": (
+            (
+                'limit "l" { sum peer.requests["cpu"] of all pods where true '
+                'per node at most "-1" strict }'
+            ),
             ['P0204 at most "-1"'],
-            id="a negative amount",
         ),
         # near misses
-        pytest.param(
-            'limit "l" { sum peer.requests["cpu"] of all pods where true '
-            'per node at most "0" strict }',
+        "an amount of 0": (
+            (
+                'limit "l" { sum peer.requests["cpu"] of all pods where true '
+                'per node at most "0" strict }'
+            ),
             [],
-            id="an amount of 0",
         ),
-        pytest.param('let n = 4.0 limit "l" { per node at most n strict }', [], id="not 4.0"),
-        pytest.param("let n = 12.5 " + share("at most n%"), [], id="not a part of a percent"),
-        pytest.param(
+        "not 4.0": ('let n = 4.0 limit "l" { per node at most n strict }', []),
+        "not a part of a percent": ("let n = 12.5 " + share("at most n%"), []),
+        "not a number that may be negative": (
             'limit "l" { per cluster at most -pod.priority strict }',
             [],
-            id="not a number that may be negative",
         ),
-    ],
+    },
 )
 def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0204", "P0208"]) == wanted
 
 
-@pytest.mark.parametrize(
+@rows(
     ("items", "wanted"),
-    [
-        pytest.param(
+    {
+        "a text": (
             'limit "l" { per node at most node.labels["slots"] strict }',
             ['P0105 node.labels["slots"]'],
-            id="a text",
         ),
-        pytest.param(
+        "the age of a node, which reads the time": (
             'limit "l" { per node at most node.age.getHours() strict }',
             [],
-            id="the age of a node, which reads the time",
         ),
-        pytest.param(
+        "the node, in a limit per cluster": (
             'limit "l" { per cluster at most size(node.pods) strict }',
             ["P0111 node.pods"],
-            id="the node, in a limit per cluster",
         ),
-        pytest.param(
+        "the node, in a limit per zone": (
             'limit "l" { per zone at most size(node.pods) strict }',
             ["P0111 node.pods"],
-            id="the node, in a limit per zone",
         ),
-        pytest.param(
+        "a peer, behind a let": (
             'let n = size(peer.labels) limit "l" { per node at most n strict }',
             ["P0111 n"],
-            id="a peer, behind a let",
         ),
-        pytest.param(
+        "the node, in a skew": (
             'spread "s" { over node.zone skew at most size(node.pods) strict }',
             ["P0111 node.pods"],
-            id="the node, in a skew",
         ),
-        pytest.param(
+        "a group, in a number of domains": (
             'spread "s" { over zone skew at most 1 min domains size(zone.value) strict }',
             ["P0111 zone.value"],
-            id="a group, in a number of domains",
         ),
-        pytest.param(
-            'score "s" weight 1 { value 1 range 0 .. now.getHours() }',
-            [],
-            id="the time, in a range",
-        ),
-        pytest.param(
+        "the time, in a range": ('score "s" weight 1 { value 1 range 0 .. now.getHours() }', []),
+        "not the node, in a range": (
             'score "s" weight 1 { value 1 range 0 .. size(node.name) }',
             [],
-            id="not the node, in a range",
         ),
-        pytest.param(share("at most size(node.pods)"), ["P0111 node.pods"], id="the node, a share"),
-        pytest.param(share("at most n%"), ["P0101 n"], id="a percentage that nothing names"),
-    ],
+        "the node, a share": (share("at most size(node.pods)"), ["P0111 node.pods"]),
+        "a percentage that nothing names": (share("at most n%"), ["P0101 n"]),
+    },
 )
 def test_what_a_bound_may_read(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0101", "P0105", "P0111"]) == wanted

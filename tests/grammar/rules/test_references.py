@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from grammar.meaning.environment import ClusterFacts
 from grammar.rules import run_in_cluster
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA, found
+from tests.support.rows import rows
 
 CLUSTER = ClusterFacts({"disk": 1}, 3)
 
@@ -18,42 +17,32 @@ USES_NONE = 'filter "f" { require node.ready }'
 # ---- P0303: definitions that nothing uses
 
 
-@pytest.mark.parametrize(
+@rows(
     ("items", "wanted"),
-    [
-        pytest.param(f"let a = 1 {USES_NONE}", ["P0303 a"], id="a `let`"),
-        pytest.param(f"def a(x: int): int = x {USES_NONE}", ["P0303 a"], id="a `def`"),
-        pytest.param(
-            f"let a = 1 let b = a {USES_NONE}", ["P0303 b"], id="one that only uses another"
-        ),
-        pytest.param(
+    {
+        "a `let`": (f"let a = 1 {USES_NONE}", ["P0303 a"]),
+        "a `def`": (f"def a(x: int): int = x {USES_NONE}", ["P0303 a"]),
+        "one that only uses another": (f"let a = 1 let b = a {USES_NONE}", ["P0303 b"]),
+        "one whose name a macro's variable has": (
             'let a = 1 filter "f" { require [1].exists(a, a == node.pods.size()) }',
             ["P0303 a"],
-            id="one whose name a macro's variable has",
         ),
         # near misses
-        pytest.param(
-            'let a = 1 filter "f" { require node.pods.size() > a }', [], id="not one of a clause"
-        ),
-        pytest.param(
+        "not one of a clause": ('let a = 1 filter "f" { require node.pods.size() > a }', []),
+        "not one that another one uses": (
             'let a = 1 let b = a filter "f" { require node.pods.size() > b }',
             [],
-            id="not one that another one uses",
         ),
-        pytest.param(
+        "not a `def` that is called": (
             'def a(x: int): bool = x > 1 filter "f" { require a(node.pods.size()) }',
             [],
-            id="not a `def` that is called",
         ),
-        pytest.param(
+        "not one of a message": (
             'let a = pod.name filter "f" { require node.ready message "{a}" }',
             [],
-            id="not one of a message",
         ),
-        pytest.param(
-            f'let a = pod.name for pods where a == "x" {USES_NONE}', [], id="not one of `for`"
-        ),
-    ],
+        "not one of `for`": (f'let a = pod.name for pods where a == "x" {USES_NONE}', []),
+    },
 )
 def test_unused_definitions(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0303"]) == wanted
@@ -62,20 +51,20 @@ def test_unused_definitions(items: str, wanted: list[str]) -> None:
 # ---- P0119: patterns that can never match
 
 
-@pytest.mark.parametrize(
+@rows(
     ("expression", "wanted"),
-    [
-        pytest.param('node.name.matches("(")', ['P0119 "("'], id="an open bracket"),
-        pytest.param('node.name.matches("a(?=b)")', ['P0119 "a(?=b)"'], id="a lookahead"),
-        pytest.param(r'node.name.matches(r"(a)\1")', [r'P0119 r"(a)\1"'], id="a backreference"),
-        pytest.param('node.name.find("[") == ""', ['P0119 "["'], id="of `find`"),
-        pytest.param('node.name.findAll("*") == []', ['P0119 "*"'], id="of `findAll`"),
+    {
+        "an open bracket": ('node.name.matches("(")', ['P0119 "("']),
+        "a lookahead": ('node.name.matches("a(?=b)")', ['P0119 "a(?=b)"']),
+        "a backreference": (r'node.name.matches(r"(a)\1")', [r'P0119 r"(a)\1"']),
+        "of `find`": ('node.name.find("[") == ""', ['P0119 "["']),
+        "of `findAll`": ('node.name.findAll("*") == []', ['P0119 "*"']),
         # near misses
-        pytest.param('node.name.matches("a+")', [], id="not a pattern of RE2"),
-        pytest.param('"(".matches("[(]")', [], id="not the text that is looked at"),
-        pytest.param('node.name.startsWith("(")', [], id="not the text of another function"),
-        pytest.param("node.name.matches(pod.name)", [], id="not a pattern that is not constant"),
-    ],
+        "not a pattern of RE2": ('node.name.matches("a+")', []),
+        "not the text that is looked at": ('"(".matches("[(]")', []),
+        "not the text of another function": ('node.name.startsWith("(")', []),
+        "not a pattern that is not constant": ("node.name.matches(pod.name)", []),
+    },
 )
 def test_bad_patterns(expression: str, wanted: list[str]) -> None:
     assert found(f'filter "f" {{ require {expression} }}', ["P0119"]) == wanted
@@ -84,22 +73,20 @@ def test_bad_patterns(expression: str, wanted: list[str]) -> None:
 # ---- P0320: labels that no node of a cluster has
 
 
-@pytest.mark.parametrize(
+@rows(
     ("expression", "wanted"),
-    [
-        pytest.param('node.labels["dsik"] == "ssd"', ['"dsik"'], id="an index"),
-        pytest.param('node.labels[?"dsik"].orValue("") == ""', ['"dsik"'], id="an optional index"),
-        pytest.param('"dsik" in node.labels', ['"dsik"'], id="an `in`"),
-        pytest.param('node.labels.dsik == "ssd"', ["dsik"], id="a field"),
-        pytest.param(
-            'node.metadata.labels["dsik"] == "ssd"', ['"dsik"'], id="by the object's own path"
-        ),
+    {
+        "an index": ('node.labels["dsik"] == "ssd"', ['"dsik"']),
+        "an optional index": ('node.labels[?"dsik"].orValue("") == ""', ['"dsik"']),
+        "an `in`": ('"dsik" in node.labels', ['"dsik"']),
+        "a field": ('node.labels.dsik == "ssd"', ["dsik"]),
+        "by the object's own path": ('node.metadata.labels["dsik"] == "ssd"', ['"dsik"']),
         # near misses
-        pytest.param('node.labels["disk"] == "ssd"', [], id="not a label that one node has"),
-        pytest.param('pod.labels["dsik"] == "ssd"', [], id="not a label of the pod"),
-        pytest.param('node.annotations["dsik"] == "ssd"', [], id="not an annotation"),
-        pytest.param("node.labels[pod.name] == 'ssd'", [], id="not a key that is not constant"),
-    ],
+        "not a label that one node has": ('node.labels["disk"] == "ssd"', []),
+        "not a label of the pod": ('pod.labels["dsik"] == "ssd"', []),
+        "not an annotation": ('node.annotations["dsik"] == "ssd"', []),
+        "not a key that is not constant": ("node.labels[pod.name] == 'ssd'", []),
+    },
 )
 def test_labels_that_no_node_has(expression: str, wanted: list[str]) -> None:
     text = f'cluster policy p {{ filter "f" {{ require {expression} }} }}'

@@ -20,6 +20,7 @@ from tests.support.builders import (
     without,
 )
 from tests.support.reviews import ALLOWED, raw_review, refused, responded, review
+from tests.support.rows import rows
 from tests.support.served import Served
 
 # A number: a percentage gives a warning if there are few pods.
@@ -100,7 +101,7 @@ BAD: dict[str, tuple[Object, str]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "line"), BAD.values(), ids=BAD)
+@rows(("spec", "line"), BAD)
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 async def test_an_invalid_policy_is_refused_with_the_field(
     served: Served, spec: Object, line: str, operation: str
@@ -204,7 +205,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("value", "line"), HOSTILE.values(), ids=HOSTILE)
+@rows(("value", "line"), HOSTILE)
 async def test_hostile_objects_are_refused(served: Served, value: bytes, line: str) -> None:
     assert line in (await refused(served, raw_review(value)))[0]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from engine.cache.cache import Cache
 from engine.counting.in_flight_pods import Schedulers
 from engine.errors import DeadlineExceededError
@@ -20,6 +18,7 @@ from server.capabilities.missed_pods import UngatedPods
 from server.capabilities.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
+from tests.support.rows import rows
 
 CODEC = ObjectCodec(load_schema())
 NOW = Timestamp.parse(builders.CREATED)
@@ -41,18 +40,16 @@ def ungated(
     return UngatedPods(cache or Cache(), schedulers, lambda: EXEMPT, lambda: now)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schedulers", "pod", "expected"),
-    [
-        pytest.param(GATED, peer(), True, id="without a marker"),
-        pytest.param(GATED, peer(amount="0"), False, id="marked"),
-        pytest.param(GATED, peer(amount="3"), False, id="any amount"),
-        pytest.param(GATED, peer(namespace="kube-system"), False, id="exempt"),
-        pytest.param(Schedulers(), peer(), False, id="no gate"),
-        pytest.param(
-            Schedulers(frozenset({"placet"}), gate=True), peer(), False, id="another scheduler's"
-        ),
-    ],
+    {
+        "without a marker": (GATED, peer(), True),
+        "marked": (GATED, peer(amount="0"), False),
+        "any amount": (GATED, peer(amount="3"), False),
+        "exempt": (GATED, peer(namespace="kube-system"), False),
+        "no gate": (Schedulers(), peer(), False),
+        "another scheduler's": (Schedulers(frozenset({"placet"}), gate=True), peer(), False),
+    },
 )
 def test_which_pods_are_ungated(schedulers: Schedulers, pod: Peer, expected: bool) -> None:
     found = ungated(schedulers)

@@ -25,6 +25,7 @@ from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.server.conftest import Serve
 from tests.support.fake_clock import settled, until
+from tests.support.rows import rows
 from tests.support.served import BINDING, LOG, Served, WaitingBinder, names_request, nodes_request
 
 pytestmark = pytest.mark.fake_clock
@@ -234,7 +235,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("ends", [False, True])
-@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
+@rows("data", MALFORMED)
 async def test_a_mistake_of_a_client_is_one_line_without_a_traceback(
     data: bytes, ends: bool, listen: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -343,7 +344,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("handler", "end"), FAULTS.values(), ids=FAULTS.keys())
+@rows(("handler", "end"), FAULTS)
 async def test_a_fault_is_logged_and_ends_the_connection(
     handler: Handler, end: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

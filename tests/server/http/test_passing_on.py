@@ -26,6 +26,7 @@ from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.support import fake_clock
 from tests.support.books import examples
 from tests.support.mirror import MemoryTransport
+from tests.support.rows import rows
 from tests.support.served import LOG
 
 pytestmark = pytest.mark.fake_clock
@@ -270,7 +271,7 @@ UNCERTAIN = {
 }
 
 
-@pytest.mark.parametrize("request_", UNCERTAIN.values(), ids=UNCERTAIN.keys())
+@rows("request_", UNCERTAIN)
 async def test_after_an_uncertain_request_all_is_passed_on(request_: bytes, ends: Ends) -> None:
     ends.send(request_)
     assert ends.server.take() == request_
@@ -295,7 +296,7 @@ NOT_AT_ONCE = {
 }
 
 
-@pytest.mark.parametrize("request_", NOT_AT_ONCE.values(), ids=NOT_AT_ONCE.keys())
+@rows("request_", NOT_AT_ONCE)
 async def test_a_whole_request_that_the_server_answers(request_: bytes, ends: Ends) -> None:
     ends.send(request_)
     assert ends.server.take() == request_
@@ -399,7 +400,7 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize(("head", "why"), HEADS.values(), ids=HEADS.keys())
+@rows(("head", "why"), HEADS)
 @pytest.mark.parametrize("size", [1000, 65536])
 async def test_a_malformed_head_is_refused_here(
     head: bytes, why: str, size: int, ends: Ends
@@ -435,7 +436,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("request_", TINY.values(), ids=TINY.keys())
+@rows("request_", TINY)
 async def test_requests_beyond_those_that_may_wait_are_not_read(
     request_: bytes, ends: Ends
 ) -> None:

@@ -21,6 +21,7 @@ from server.admission.checking_process import CheckingProcess
 from server.capabilities.policy_statuses import Statuses
 from server.runtime.policies import Objects
 from tests.server.runtime.test_objects import READY, Read, stored
+from tests.support.rows import rows
 
 T = TypeVar("T")
 SCHEMA = load_schema()
@@ -55,18 +56,17 @@ def test_objects_that_are_alike_are_checked_once() -> None:
     assert stored_ == {n: check_stored(n, objects[n], SCHEMA) for n in sorted(objects)}
 
 
-@pytest.mark.parametrize(
+@rows(
     "rules",
-    [
-        pytest.param('filter "f" { require pod.namespace == "team-1" }', id="namespace"),
-        pytest.param('filter "f" { require namespaceObject.labels["a"] == "b" }', id="its labels"),
-        pytest.param(
+    {
+        "namespace": 'filter "f" { require pod.namespace == "team-1" }',
+        "its labels": 'filter "f" { require namespaceObject.labels["a"] == "b" }',
+        "a ConfigMap": (
             'data "racks" { from configmap "team-1/racks" csv by "name" columns { power: int } }'
-            ' filter "f" { require data.racks[node.name].power > 3 }',
-            id="a ConfigMap",
+            ' filter "f" { require data.racks[node.name].power > 3 }'
         ),
-        pytest.param("filter {", id="an error"),
-    ],
+        "an error": "filter {",
+    },
 )
 def test_what_a_namespace_changes_is_checked_for_each(rules: str) -> None:
     process = Counting()

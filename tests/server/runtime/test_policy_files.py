@@ -22,6 +22,7 @@ from server.admission.checking_process import (
 )
 from server.runtime.policies import PolicyReader
 from tests.server.runtime.test_objects import HandClock
+from tests.support.rows import rows
 
 T = TypeVar("T")
 SCHEMA = load_schema()
@@ -164,7 +165,7 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("data", UNKNOWN.values(), ids=UNKNOWN)
+@rows("data", UNKNOWN)
 def test_all_pods_wait_for_a_file_of_which_nobody_knows_the_pods(
     tmp_path: Path, data: bytes
 ) -> None:
@@ -207,7 +208,7 @@ UNKNOWN_MANIFESTS = {
 }
 
 
-@pytest.mark.parametrize("text", UNKNOWN_MANIFESTS.values(), ids=UNKNOWN_MANIFESTS)
+@rows("text", UNKNOWN_MANIFESTS)
 def test_all_pods_wait_for_a_manifest_of_which_nobody_knows_the_pods(
     tmp_path: Path, text: str
 ) -> None:

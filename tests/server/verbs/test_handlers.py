@@ -15,6 +15,7 @@ from server.settings import Settings
 from server.verbs.bind import encode_binding
 from server.verbs.filter import encode_filter_error
 from tests.server.conftest import Serve
+from tests.support.rows import rows
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
 from tests.support.served import (
     POD,
@@ -280,7 +281,7 @@ BAD_BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
+@rows("body", BAD_BODIES)
 async def test_bad_requests_are_answered(body: bytes, serve: Serve) -> None:
     """C3, C37: 200 with `Error` where there is such a field, 400 where there is none."""
     served = await serve(decider=TableDecider(scores={"a": 1}))
