@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from cli.commands.simulate import read_pods
 from cli.policy_tests.runner import FixtureBuilder
-from cli.simulation import read_pods
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, read_documents
 from engine.cache.pod_manifests import PodQuery, read_pod
 from engine.objects.request_pod import ObjectCodec
