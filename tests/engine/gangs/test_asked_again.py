@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import permutations
 from statistics import median
 from typing import Any
 
@@ -187,6 +189,25 @@ def test_a_place_that_somebody_refuses_is_offered_last(within: str, bad: str, ev
         ["refused"],
         ["refused"] * 3,
     )
+
+
+@pytest.mark.parametrize("racks", [*permutations("xyz")], ids="".join)
+def test_a_refused_place_is_given_up_for_the_rack_that_has_room(racks: Sequence[str]) -> None:
+    """Whichever of them came first."""
+    labels = {f"{rack}{number}": {"rack": rack} for rack in racks for number in "12"}
+    cpus = {name: "1" if name.startswith("y") else "100m" for name in labels}
+    world = World(cpus, 'within node.labels["rack"] for at most 60s', labels=labels)
+    world.create("a0", "a1", members=2)
+    assert world.place("a0")
+    for _ in range(2):
+        assert world.offered("a1")[0].startswith("y")
+        world.now += 1
+    for name in ("x1", "x2"):
+        world.cache.put_node(node_of(builders.node(name, cpu="1", labels=labels[name])))
+    assert "did not take node y" in world.ask("a1")
+    assert world.told == [("gathering", ""), ("given up", "refused")]
+    world.now += 20
+    assert world.offered("a1")[0].startswith("x")
 
 
 def test_a_place_that_was_refused_is_offered_again_where_no_other_value_has_room() -> None:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.counting.count_clauses import UNMET, PodsToPlace, shortfall
 from engine.decision.verdict import Feasible
-from engine.errors import WaitingError
+from engine.errors import DeadlineExceededError, WaitingError
 from tests.support.books import examples
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, node_of, peer_of
@@ -180,6 +180,33 @@ def test_pods_of_a_floor_wait_for_its_first_node(
     for name in {name for name, _ in shares} - set(zones):
         known.put_node(node_of(in_zone(name)))
     assert not [asked for asked in left if not ask(asked, "abcxyA")]
+
+
+@pytest.mark.parametrize("nodes", [*permutations("AaXx")], ids="".join)
+def test_the_last_pod_goes_where_it_is_for_every_floor(nodes: Sequence[str]) -> None:
+    """In whichever order the nodes came, and though that node is the only one of its kind."""
+    ssd = (
+        f'share "ssd" {{ of {WEB} on nodes where node.labels["disk"] == "ssd" at least 1 strict }}'
+    )
+    asked = pod("p", labels={"app": "web"})
+    text = f"cluster policy p {{ {share('a', 'at least 1')} {ssd} }}"
+    engine = engine_over(text, cache_of(map(in_zone, nodes), [asked]))
+    found = engine.filter(raw(asked), list(nodes), None, math.inf)
+    assert [n for n, v in zip(nodes, found, strict=True) if isinstance(v, Feasible)] == ["A"]
+
+
+def test_the_clock_is_looked_at_for_each_cell() -> None:
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 2:
+            raise DeadlineExceededError
+
+    pods = PodsToPlace(3, 0, 0, 1, (1, 1, 1), (3, 3, 3), (0, 0, 0), (0, 0, 0), tuple(range(8)))
+    with pytest.raises(DeadlineExceededError):
+        pods.open_cells(range(8), check)
 
 
 ZONES = ("x", "y", "z")
