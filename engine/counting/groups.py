@@ -118,7 +118,7 @@ class KeptCounts:
         if tally.whole is not None and (fewer := tally.since(0)) is not None:
             # It is for this call alone, so what is kept is of the whole.
             counts = self.count(tally.whole, table, ids, size)
-            if not self._adds_amounts or counts.max(initial=0) < FULL:
+            if not self._adds_amounts or (counts < FULL).all():
                 _add_on_nodes(counts, fewer, table, ids)
                 return counts
         kept = self._kept.get(tally)
@@ -139,7 +139,7 @@ class KeptCounts:
         counts = kept.counts
         _add_on_nodes(counts, changes, table, ids)
         kept.version = tally.version
-        if self._adds_amounts and counts.max(initial=0) == FULL:
+        if self._adds_amounts and (counts == FULL).any():
             # What is beyond it was not added, so it cannot be taken away either.
             del self._kept[tally]
         return counts.copy()

@@ -676,7 +676,7 @@ def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
         return
     named = np.concatenate(groups)
     # There are as many as pods in flight times nodes, and mostly each has its group.
-    if named.min(initial=0) < 0:
+    if (named < 0).any():
         named = named[named >= 0]
     times = np.bincount(named, minlength=len(counts))
     if amount == 1:
