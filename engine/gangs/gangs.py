@@ -418,11 +418,10 @@ class Gangs(DecisionPart):
         return GangOfPod(name.program, told, refusal, allowed)
 
     def not_on_paper(self, call: VerbCall) -> Sequence[str]:
-        """The constraints of members that kube-scheduler checks, and no attempt on paper."""
+        """What kube-scheduler checks of waiting members, and no attempt on paper."""
         name, pods, found = self._members.of(call), call.cluster.pods, Counter[str]()
-        gang = self.known.find(name) if name is not None else None
-        uids = {call.pod.uid, *(gang.places if gang is not None else ())}
-        uids |= set(self._members.waiting(name, call.snapshot)) if name is not None else set()
+        waiting = self._members.waiting(name, call.snapshot) if name is not None else ()
+        uids = {call.pod.uid, *waiting}
         for uid in uids:
             body = call.pod.body if uid == call.pod.uid else pods.body(uid)
             found.update(not_looked_at(body or b"{}"))

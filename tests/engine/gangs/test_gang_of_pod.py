@@ -86,6 +86,10 @@ def test_what_is_not_on_paper_is_said() -> None:
     call = world.engine.opened(raw(world.pods["a0"]))[0]
     said = ["pod anti-affinity (1 member)", "volume claims (1 member)"]
     assert world.gangs.not_on_paper(call) == said
+    # kube-scheduler has checked those of a member that is held.
+    assert world.place("a1")
+    call = world.engine.opened(raw(world.pods["a0"]))[0]
+    assert world.gangs.not_on_paper(call) == said[1:]
 
 
 def test_a_command_places_the_gang_first() -> None:
