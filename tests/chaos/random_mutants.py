@@ -45,8 +45,8 @@ _OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
 }
 # An inner function is one of its own.
 _LEFT_OUT = (ast.JoinedStr, ast.Assert, ast.Raise, ast.FunctionDef, ast.AsyncFunctionDef)
-# What is called for people, or for the memory that it gives back.
-_UNSEEN = ("say", "_tell", "_report", "occurred", "clear", "append", "warning", "info")
+# What is called for people.
+_UNSEEN = ("say", "_tell", "_report", "occurred", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
