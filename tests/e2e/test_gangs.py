@@ -4,17 +4,21 @@ kube-scheduler asks Placet to bind by an entry of its own, whose timeout is abov
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.control_plane import ControlPlane, controller_manager
 from tests.e2e.gangs import (
     MEMBERS,
     POLICIES,
@@ -30,6 +34,7 @@ from tests.e2e.gangs import (
     policy,
     wait_whole,
 )
+from tests.e2e.kubelets import PlacedPod, kubelets
 from tests.e2e.manifests import controller, node, owned_by, pod, priority_class
 from tests.e2e.placet import REPOSITORY
 from tests.e2e.process import until
@@ -221,7 +226,7 @@ def test_a_change_while_members_are_held(
 def test_what_is_said_of_a_member_that_is_held(
     plane: ControlPlane, cluster: Cluster, gangs: GangServer
 ) -> None:
-    """By the answer of a simulation, and by commands that ask the running Placet."""
+    """By a simulation, commands that ask the running Placet, and an event of each held pod."""
 
     def said(*command: str) -> str:
         done = subprocess.run(
@@ -246,6 +251,15 @@ def test_what_is_said_of_a_member_that_is_held(
     rows = status["facts"]["held pods"]
     assert sorted(row["pod"] for row in rows if row["node"] == "n0") == names
     assert "held pods" in said("status")
+
+    def events() -> dict[str, str]:
+        found = [each for each in cluster.events("Pod") if each["reason"] == "Held"]
+        return {each["regarding"]["name"]: each["note"] for each in found}
+
+    until(lambda: len(events()) == 3, 20.0, lambda: str(events()))
+    assert set(events()) == {"h-0", "h-1", "h-2"}
+    text = r"its binding to node n0 waits: job: together: \d of 4 members are here"
+    assert all(re.fullmatch(text, note) for note in events().values()), events()
 
 
 def test_an_edit_of_the_policies_while_members_are_held(
@@ -327,6 +341,42 @@ def test_a_workload_is_a_gang(
         last = owned_by(owner, pod("w-last", cluster.namespace, {"app": "whole"}, cpu="1"))
         cluster.create_pods([last])
         cluster.wait_placed(["w-last"], 15)
+
+
+def test_a_job_of_many_completions_ends(
+    plane: ControlPlane, cluster: Cluster, gangs: GangServer, tmp_path: Path
+) -> None:
+    """Twenty times eight completions, with room for eight pods of which each tenth one fails.
+
+    The first eight come together; of the others never more are wanted than the Job still makes.
+    """
+    cluster.create_nodes(node(f"n{number}", cpu="4") for number in range(2))
+    template = pod("", "", {"app": "whole"}, cpu="1", restartPolicy="Never")
+    del template["metadata"]["name"], template["metadata"]["namespace"]
+    spec = {"parallelism": 8, "completions": 160, "backoffLimit": 1000, "template": template}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "long"}, "spec": spec}
+    api, path = Api(plane), f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs"
+    dice, begun = Random(1), list[float]()
+
+    def began(placed: PlacedPod) -> None:
+        begun.append(time.monotonic())
+        fails = dice.random() < 0.1
+        running.end(placed, "Failed" if fails else "Succeeded", dice.uniform(0.1, 0.5))
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = api.request("GET", f"{path}/long")["status"]
+        return found
+
+    with (
+        controller_manager(plane, tmp_path, ("job-controller",)),
+        kubelets(plane, cluster.namespace, began) as running,
+    ):
+        api.request("POST", path, job)
+        # The controller waits for some seconds after each failure without a later success.
+        until(lambda: status().get("succeeded") == 160, 300.0, lambda: str(status()), 0.5)
+        assert status()["failed"] > 0
+        assert begun[7] - begun[0] < 2.0
+        gangs.wait_held(0)
 
 
 def test_a_strict_limit_of_a_gang(cluster: Cluster, gangs: GangServer) -> None:
