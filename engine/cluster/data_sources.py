@@ -327,27 +327,18 @@ class DataKeeper:
     ) -> None:
         """Asks every so many seconds, also while it fails."""
         while True:
-            began = time.monotonic()
-            await self._ask(state, fetch, parse)
+            began, seconds = time.monotonic(), min(state.spec.every, _MOST_WAIT)
+            try:
+                async with asyncio.timeout(seconds):
+                    body = await fetch(seconds)
+                state.take(await self._parse(partial(parse, body)))
+            except TimeoutError:
+                state.fail("late", f"there is no whole answer within {seconds:g} s")
+            except SourceError as error:
+                state.fail(error.reason, str(error))
+            except DataError as error:
+                state.fail("unusable", str(error))
             await asyncio.sleep(max(0.0, began + state.spec.every - time.monotonic()))
-
-    async def _ask(
-        self,
-        state: SourceState,
-        fetch: Callable[[float], Awaitable[bytes]],
-        parse: Callable[[bytes], RowSample],
-    ) -> None:
-        seconds = min(state.spec.every, _MOST_WAIT)
-        try:
-            async with asyncio.timeout(seconds):
-                body = await fetch(seconds)
-            state.take(await self._parse(lambda: parse(body)))
-        except TimeoutError:
-            state.fail("late", f"there is no whole answer within {seconds:g} s")
-        except SourceError as error:
-            state.fail(error.reason, str(error))
-        except DataError as error:
-            state.fail("unusable", str(error))
 
     async def _parse(self, parse: Callable[[], _Rows]) -> _Rows:
         """Rows, made in a thread. Raises DataError."""

@@ -22,11 +22,6 @@ from grammar.tree.policy import (
     Expectation,
     File,
     ForPods,
-    FromConfigMap,
-    FromFile,
-    FromMetrics,
-    FromObjects,
-    FromPrometheus,
     Group,
     Item,
     Let,
@@ -235,27 +230,11 @@ def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
 def _source(data: Data) -> Iterator[str]:
     """Where the rows come from, in the one or two lines that it may take."""
     names, source = dict(data.names), data.source
-
-    def text(field: str, given: str) -> str:
-        return print_expression(names[field]) if field in names else print_string(given)
-
-    match source:
-        case FromMetrics():
-            yield "from metrics"
-        case FromPrometheus(url, query, key):
-            yield f"from prometheus {text('url', url)}"
-            yield f"query {text('query', query)} key {text('key', key)}"
-        case FromConfigMap(name, entry, by):
-            yield f"from configmap {text('name', name)}"
-            yield f"key {text('entry', entry)} by {text('by', by)}"
-        case FromFile(path, by):
-            yield f"from file {text('path', path)}"
-            yield f"by {text('by', by)}"
-        case FromObjects(kind, by):
-            yield f"from objects {text('kind', kind)}"
-            yield f"by {print_expression(by)}"
-        case _:
-            assert_never(source)
+    given = [names.get(field, getattr(source, field)) for field in source.__match_args__]
+    texts = [print_expression(g) if isinstance(g, ast.Expr) else print_string(g) for g in given]
+    yield " ".join(("from", source.word, *texts[:1]))
+    if others := [f"{word} {text}" for word, text in zip(source.words, texts[1:], strict=True)]:
+        yield " ".join(others)
 
 
 def _ages(data: Data) -> Iterator[str]:

@@ -50,6 +50,8 @@ class _Source(Placed):
     """What every source says of itself; `span` is the place of its first text."""
 
     word: ClassVar[str]
+    # The words before its other texts, in their order.
+    words: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
     is_watched: ClassVar[bool] = True
 
@@ -71,6 +73,7 @@ class FromPrometheus(_Source):
     query: str
     key: str
     word = "prometheus"
+    words = ("query", "key")
     columns = (Column("value", DOUBLE),)
     is_watched = False
 
@@ -83,6 +86,7 @@ class FromConfigMap(_Source):
     entry: str
     by: str
     word = "configmap"
+    words = ("key", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class FromFile(_Source):
     path: str
     by: str
     word = "file"
+    words = ("by",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,7 @@ class FromObjects(_Source):
     kind: str
     by: Expr
     word = "objects"
+    words = ("by",)
 
 
 TableSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
