@@ -23,6 +23,7 @@ from tests.chaos.repair_observer import PER_MINUTE, RepairObserver
 from tests.chaos.schedule import REPAIRED
 from tests.e2e.control_plane import Change
 from tests.e2e.manifests import node, pod
+from tests.support.rows import rows
 
 
 class Told:
@@ -161,111 +162,90 @@ def test_a_budget_of_the_minute() -> None:
     assert world.kinds() == ["overrun"]
 
 
-def test_pods_that_are_gone_or_moved_do_not_count() -> None:
+def tell(world: World, story: str) -> None:
+    """Tells a world of steps: pods of an app that come to nodes, a pod, times, and offers."""
+    for step in story.split("; "):
+        match step.split():
+            case ["wait", seconds]:
+                world.now += float(seconds)
+            case ["gone", name]:
+                world.gone(name)
+            case ["offered", name, ago]:
+                world.told.offers[name] = Offer(world.now - float(ago), "1")
+            case ["thawed", ago]:
+                world.told.thawed["1"] = world.now - float(ago)
+            case [app, *nodes] if app.endswith(":"):
+                world.bind(app.removesuffix(":"), *nodes)
+            case [name, app, *on]:
+                world.pod(name, app, *on)
+            case _:
+                raise AssertionError(step)
+
+
+@rows(
+    ("story", "kinds", "exceptions"),
+    {
+        "who is gone or moved does not count": (
+            "limited: n0 n0; gone limited-0; limited-1 even n0; a limited n0; b limited n0",
+            [],
+            {},
+        ),
+        "another pod was moved into the count a moment before": (
+            "limited: n0; moved even n0; moved limited n0; wait 1; last limited n0",
+            [],
+            {"drift": 1},
+        ),
+        "whoever bound a pod counts it where it was before it was relabelled": (
+            (
+                "limited: n0 n0; even: n0 n1 n2 n3; moved even; moved limited; moved limited n0; "
+                "next even; next even n1"
+            ),
+            [],
+            {"drift": 1},
+        ),
+        # Whoever does not know of the relabelling counts two pods in zone c; there is one.
+        "another pod is bound right after one that was relabelled": (
+            (
+                "even: n0 n1 n2 n3 n4; next even; moved even; moved limited; moved limited n5; "
+                "next even n0"
+            ),
+            [],
+            {"drift": 1},
+        ),
+        "a move of long ago is known": (
+            (
+                "limited: n0; moved even n0; moved limited n0; wait 60; offered last 0.1; "
+                "last limited n0"
+            ),
+            ["overrun"],
+            {},
+        ),
+        "the whole shrinks": (
+            "shared: n3 n4 n5 n0; waits shared; wait 60; gone shared-0; wait 1; waits shared n1",
+            ["overrun"],
+            {"drift": 1},
+        ),
+    },
+)
+def test_what_others_may_not_have_seen(
+    story: str, kinds: Sequence[str], exceptions: Mapping[str, int]
+) -> None:
     world = World()
-    world.bind("limited", "n0", "n0")
-    world.gone("limited-0")
-    world.pod("limited-1", "even", "n0")
-
-    world.pod("a", "limited", "n0")
-    world.pod("b", "limited", "n0")
-
-    assert world.observer.findings == []
-
-
-def test_drift_while_a_pod_is_bound_is_no_fault() -> None:
-    """Another pod was moved into the count a moment before."""
-    world = World()
-    world.bind("limited", "n0")
-    world.pod("moved", "even", "n0")
-    world.pod("moved", "limited", "n0")
-    world.now += 1.0
-
-    world.pod("last", "limited", "n0")
-
-    assert world.observer.findings == []
-    assert world.observer.exceptions == {"drift": 1}
-
-
-def test_a_pod_that_is_relabelled_before_it_is_bound_is_no_fault() -> None:
-    """Whoever bound it counted it where it was, and went on counting it there."""
-    world = World()
-    world.bind("limited", "n0", "n0")
-    world.bind("even", "n0", "n1", "n2", "n3")
-    world.pod("moved", "even")
-    world.pod("moved", "limited")
-    world.pod("moved", "limited", "n0")
-    world.pod("next", "even")
-    world.pod("next", "even", "n1")
-
-    assert world.observer.findings == []
-    assert world.observer.exceptions["drift"] >= 1
-
-
-def test_a_pod_that_is_relabelled_may_be_counted_from_its_binding_on() -> None:
-    """Another pod is bound right after it, before its former app has any other change."""
-    world = World()
-    world.bind("even", "n0", "n1", "n2", "n3", "n4")
-    world.pod("next", "even")
-    world.pod("moved", "even")
-    world.pod("moved", "limited")
-    world.pod("moved", "limited", "n5")
-    # Whoever does not know of the relabelling counts two pods in zone c; there is one.
-    world.pod("next", "even", "n0")
-
-    assert world.observer.findings == []
-    assert world.observer.exceptions == {"drift": 1}
-
-
-def test_drift_of_long_ago_is_known() -> None:
-    world = World()
-    world.bind("limited", "n0")
-    world.pod("moved", "even", "n0")
-    world.pod("moved", "limited", "n0")
-    world.now += 60.0
-    world.told.offers["last"] = Offer(world.now - 0.1, "1")
-
-    world.pod("last", "limited", "n0")
-
-    assert world.kinds() == ["overrun"]
-
-
-def test_shrinking_total_is_drift() -> None:
-    world = World()
-    world.bind("shared", "n3", "n4", "n5", "n0")
-    world.pod("waits", "shared")
-    world.now += 60.0
-    world.gone("shared-0")
-    world.now += 1.0
-
-    world.pod("waits", "shared", "n1")
-
-    assert world.observer.exceptions == {"drift": 1}
-
-
-@pytest.mark.parametrize(("binds", "kinds"), [(True, ["overrun"]), (False, [])])
-def test_frozen_scheduler_is_excused_where_it_binds(binds: bool, kinds: list[str]) -> None:
-    world = World(binds=binds)
-    world.bind("limited", "n0", "n0")
-    world.told.offers["last"] = Offer(world.now - 5.0, "1")
-    world.told.thawed["1"] = world.now - 1.0
-
-    world.pod("last", "limited", "n0")
-
+    tell(world, story)
     assert world.kinds() == kinds
-    assert world.observer.exceptions == ({} if binds else {"frozen kube-scheduler": 1})
+    assert world.observer.exceptions == exceptions
 
 
-@pytest.mark.parametrize(("binds", "kinds"), [(True, ["overrun"]), (False, [])])
-def test_late_binding_is_excused_where_kube_scheduler_binds(binds: bool, kinds: list[str]) -> None:
+@pytest.mark.parametrize("binds", [True, False])
+@pytest.mark.parametrize(
+    ("told", "excuse"),
+    [("offered last 5; thawed 1", "frozen kube-scheduler"), ("offered last 31", "late Binding")],
+)
+def test_kube_scheduler_is_excused_where_it_binds(told: str, excuse: str, binds: bool) -> None:
     world = World(binds=binds)
-    world.bind("limited", "n0", "n0")
-    world.told.offers["last"] = Offer(world.now - 31.0, "1")
-
-    world.pod("last", "limited", "n0")
-
-    assert world.kinds() == kinds
-    assert world.observer.exceptions == ({} if binds else {"late Binding": 1})
+    tell(world, f"limited: n0 n0; {told}; last limited n0")
+    assert world.kinds() == (["overrun"] if binds else [])
+    assert world.observer.exceptions == ({} if binds else {excuse: 1})
 
 
 def test_wake_ups() -> None:
