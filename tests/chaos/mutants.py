@@ -4,7 +4,8 @@
 of three seeds there, for two minutes of a processor each. What finds a fault is written shortened.
 `MUTANTS=text` tries those alone whose name has the text, and `SEEDS=4,5,6` takes other seeds.
 Then come random mutants, 30 or `NUMBER=10`, drawn from `DRAW=1`: each has to be found by the unit
-tests of its folder, or else by the nemesis, but for a few that change nothing.
+tests of its folder, or else by the nemesis, but for a few that change nothing. Without a fault,
+neither may find anything.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -334,28 +335,36 @@ def _missed(seeds: Sequence[int]) -> list[str]:
     return missed
 
 
+def _found_by(plant: Callable[[Path], None], tests: Sequence[str], seeds: Sequence[int]) -> str:
+    """What finds a fault in a copy of the tree: unit tests, or else a seed; or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder))
+        for name in ("pyproject.toml", "docs", "Makefile", "README.md"):
+            (tree / name).symlink_to(TREE / name)
+        plant(tree)
+        if _unit_tests_find(tree, tests):
+            return "unit tests"
+        for seed in seeds:
+            found = run(tree, seed, binds=None, minutes=_MINUTES_AT_RANDOM, shorten=0.0)
+            if found.anything:
+                return f"seed {seed} in {found.seconds:.0f} s: {found.kinds}"
+    return ""
+
+
 def _missed_at_random(number: int, seeds: Sequence[int]) -> list[str]:
     """Those drawn at random that neither unit tests nor a seed finds."""
     chosen = drawn(TREE, int(os.environ.get("DRAW") or 1), number)
+    every = sorted({each for mutant in chosen for each in mutant.tests})
+    # What finds something where there is no fault would find any.
+    if chosen and (found := _found_by(lambda _: None, every, seeds)):
+        raise SystemExit(f"found without a fault by {found}")
     missed = []
     for place, mutant in enumerate(chosen, 1):
         _say(f"{place}/{number}: {mutant.name}")
-        with tempfile.TemporaryDirectory() as folder:
-            tree = copied(Path(folder))
-            for name in ("pyproject.toml", "docs", "Makefile", "README.md"):
-                (tree / name).symlink_to(TREE / name)
-            mutant.apply(tree)
-            if _unit_tests_find(tree, mutant.tests):
-                _say("  found by unit tests")
-                continue
-            for seed in seeds:
-                found = run(tree, seed, binds=None, minutes=_MINUTES_AT_RANDOM, shorten=0.0)
-                if found.anything:
-                    _say(f"  found by seed {seed} in {found.seconds:.0f} s: {found.kinds}")
-                    break
-            else:
-                _say("  not found")
-                missed.append(mutant.name)
+        found = _found_by(mutant.apply, mutant.tests, seeds)
+        _say(f"  found by {found}" if found else "  not found")
+        if not found:
+            missed.append(mutant.name)
     _say(f"found {len(chosen) - len(missed)} of {len(chosen)} random ones")
     return missed
 
