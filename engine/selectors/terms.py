@@ -195,39 +195,23 @@ def present(key: str) -> Sides:
     return Sides(only(NodeRequirement(key, "Exists")), only(NodeRequirement(key, "DoesNotExist")))
 
 
-def one_of(key: str, values: Iterable[str]) -> Sides:
-    """Whether the value of a label is one of these; missing without the label.
+def one_of(key: str, values: Iterable[str], *, absent: bool | None = None) -> Sides:
+    """Whether the value of a label is one of these; without the label `absent`, or missing.
 
     `NotIn` selects objects without the label, so it has `Exists` beside it.
     """
     there = NodeRequirement(valid_key(key), "Exists")
-    possible = _possible(values)
-    if not possible:
-        return Sides(NEVER, only(there))
-    return Sides(
-        only(NodeRequirement(key, "In", possible)),
-        only(there, NodeRequirement(key, "NotIn", possible)),
-    )
+    # A selector may not name what no label can have.
+    possible = tuple(sorted(filter(is_label_value, {*values})))
+    among = only(NodeRequirement(key, "In", possible)) if possible else NEVER
+    others = (NodeRequirement(key, "NotIn", possible),) if possible else ()
+    if absent is False:
+        return Sides(among, only(*others))
+    nowhere = only(NodeRequirement(key, "DoesNotExist")) if absent else NEVER
+    return Sides(among | nowhere, only(there, *others))
 
 
-def one_of_or_absent(key: str, values: Iterable[str], *, absent: bool) -> Sides:
-    """As `one_of`, and `absent` without the label."""
-    valid_key(key)
-    nowhere, possible = only(NodeRequirement(key, "DoesNotExist")), _possible(values)
-    if not possible:
-        return (
-            Sides(nowhere, only(NodeRequirement(key, "Exists"))) if absent else known(truth=False)
-        )
-    among = only(NodeRequirement(key, "In", possible))
-    if not absent:
-        return Sides(among, only(NodeRequirement(key, "NotIn", possible)))
-    there = NodeRequirement(key, "Exists")
-    return Sides(among | nowhere, only(there, NodeRequirement(key, "NotIn", possible)))
-
-
-def _possible(values: Iterable[str]) -> tuple[str, ...]:
-    """The values that a label can have: a selector may not name others."""
-    return tuple(sorted(filter(is_label_value, {*values})))
+_NEGATED = {"<=": ">", "<": ">=", "!=": "=="}
 
 
 def compared(key: str, op: str, number: int) -> Sides:
@@ -235,22 +219,15 @@ def compared(key: str, op: str, number: int) -> Sides:
 
     A label begins with a letter or a digit, so no number in one is negative.
     """
+    if op in _NEGATED:
+        return compared(key, _NEGATED[op], number).negated()
     valid_key(key)
-    match op:
-        case ">":
-            true, false = _above(key, number), _below(key, number + 1)
-        case ">=":
-            true, false = _above(key, number - 1), _below(key, number)
-        case "<":
-            true, false = _below(key, number), _above(key, number - 1)
-        case "<=":
-            true, false = _below(key, number + 1), _above(key, number)
-        case _:
-            low, high = _above(key, number - 1), _below(key, number + 1)
-            equal = frozenset(a | b for a in low for b in high)
-            other = _above(key, number) | _below(key, number)
-            true, false = (equal, other) if op == "==" else (other, equal)
-    return Sides(true, false, may_fail=True)
+    if op == "==":
+        low, high = _above(key, number - 1), _below(key, number + 1)
+        equal = frozenset(a | b for a in low for b in high)
+        return Sides(equal, _above(key, number) | _below(key, number), may_fail=True)
+    least = number + (op == ">")
+    return Sides(_above(key, least - 1), _below(key, least), may_fail=True)
 
 
 def _above(key: str, number: int) -> Terms:
@@ -541,7 +518,7 @@ class _Selecting:
             name = self._key(key, values)
             match right:
                 case ast.Call("optional.of", None, (text,)):
-                    return one_of_or_absent(name, _texts(self._value(text, values)), absent=False)
+                    return one_of(name, _texts(self._value(text, values)), absent=False)
                 case ast.Call("optional.none", None, ()):
                     return present(name).negated()
                 case _:
@@ -552,7 +529,7 @@ class _Selecting:
             ):
                 otherwise, wanted = self._value(fallback, values), self._value(right, values)
                 name, absent = self._key(key, values), otherwise == wanted
-                return one_of_or_absent(name, _texts(wanted), absent=absent)
+                return one_of(name, _texts(wanted), absent=absent)
             case _:
                 return self._number(expr, "==", left, right, values)
 
