@@ -414,13 +414,8 @@ def _job_of(cron_job: Json) -> Json:
     """The Job of one run of a CronJob."""
     template = mapping(mapping(cron_job, "spec"), "jobTemplate")
     above = mapping(cron_job, "metadata")
-    metadata = {
-        **mapping(template, "metadata"),
-        "name": f"{above['name']}-run",
-        "namespace": above["namespace"],
-        "uid": f"{above['uid']}:run",
-        "ownerReferences": [_owner(cron_job)],
-    }
+    own = _owned(cron_job, f"{above['name']}-run", f"{above['uid']}:run")
+    metadata = {**mapping(template, "metadata"), **own}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
     return {**job, "spec": mapping(template, "spec")}
 
@@ -429,25 +424,22 @@ def _replica_set_of(deployment: Json, template: Json, known: KnownUid) -> Json:
     """The ReplicaSet of a Deployment's template; a template by itself decides its name."""
     digest = hashlib.sha256(msgspec.json.encode(template, order="sorted")).hexdigest()[:10]
     above = mapping(deployment, "metadata")
-    name, namespace = f"{above['name']}-{digest}", above["namespace"]
-    uid = known("ReplicaSet", f"{namespace}/{name}") or f"{above['uid']}:{digest}"
+    name = f"{above['name']}-{digest}"
+    uid = known("ReplicaSet", f"{above['namespace']}/{name}") or f"{above['uid']}:{digest}"
     labels = {**mapping(mapping(template, "metadata"), "labels"), TEMPLATE_HASH: digest}
-    metadata = {
-        "name": name,
-        "namespace": namespace,
-        "uid": uid,
-        "labels": labels,
-        "ownerReferences": [_owner(deployment)],
-    }
+    metadata = _owned(deployment, name, uid, labels=labels)
     spec = {"replicas": mapping(deployment, "spec").get("replicas")}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
 
 
-def _owner(item: Json) -> Json:
-    metadata = mapping(item, "metadata")
-    version = item.get("apiVersion") or WORKLOAD_KINDS[item["kind"]][0]
-    found = {"apiVersion": version, "kind": item["kind"], "controller": True}
-    return {**found, "name": metadata["name"], "uid": metadata["uid"]}
+def _owned(owner: Json, name: str, uid: str, **more: Json) -> Json:
+    """The metadata of what a workload owns."""
+    above = mapping(owner, "metadata")
+    version = owner.get("apiVersion") or WORKLOAD_KINDS[owner["kind"]][0]
+    found = {"apiVersion": version, "kind": owner["kind"], "controller": True}
+    owners = [{**found, "name": above["name"], "uid": above["uid"]}]
+    own = {"name": name, "namespace": above["namespace"], "uid": uid}
+    return {**own, **more, "ownerReferences": owners}
 
 
 def _pods(owner: Json, template: Json, wanted: int) -> Iterator[Json]:
@@ -477,14 +469,8 @@ def _pods(owner: Json, template: Json, wanted: int) -> Iterator[Json]:
         elif indexed:
             labels["batch.kubernetes.io/job-completion-index"] = str(number)
             annotations["batch.kubernetes.io/job-completion-index"] = str(number)
-        metadata = {
-            "name": name,
-            "namespace": above["namespace"],
-            "uid": f"{above['uid']}:{number}",
-            "labels": labels,
-            "annotations": annotations,
-            "ownerReferences": [_owner(owner)],
-        }
+        uid = f"{above['uid']}:{number}"
+        metadata = _owned(owner, name, uid, labels=labels, annotations=annotations)
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
