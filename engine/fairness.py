@@ -53,8 +53,7 @@ class FairShares:
             del self._taken[owner]
 
 
-# The most bytes that a server keeps of all namespaces, with what it makes of them: less than the
-# chart's limit leaves.
+# The most bytes that a server keeps of all namespaces, with what it makes of them.
 MOST_OF_TENANTS = 160 << 20
 # The most bind calls that are held; a namespace alone has half of them.
 MOST_HELD = 1000

@@ -409,7 +409,7 @@ class CacheCopy(Cache):
                 yield
         for uid, body in bodies:
             if body is not None:
-                self._bodies.put(uid, body)
+                self._bodies[uid] = body
 
     def close(self) -> None:
         """Gives its memory back at once; nothing may be asked after that.

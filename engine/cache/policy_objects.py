@@ -133,12 +133,10 @@ class PolicyObjects:
         name = known[1]
         stays = name in self._kept and not self._is_first
         if not stays:
-            self._accounts.drop(name)
-            self._kept.pop(name, None)
+            self._remove(name)
         self._refused[name] = known
         why = f"what is kept of namespace `{namespace}` takes more memory than it may"
         head = refused(raw, why, with_last=stays)
-        self.bodies = {key: body for key, body in self.bodies.items() if key != name}
         if stays or self._heads.keep(namespace, name, _HEAD_BYTES + len(head)):
             self.bodies = {**self.bodies, name: head}
 

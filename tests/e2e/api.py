@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import cached_property
 from typing import Any
 
 from tests.e2e.control_plane import ControlPlane
@@ -30,7 +31,7 @@ class Api:
         """Take address and token; nothing is sent before the first request."""
         self._port = plane.port
         self._token = plane.admin_token
-        self._context = ssl.create_default_context(cafile=str(plane.authority))
+        self._authority = plane.authority
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send one request on a connection of its own and return the object in the answer."""
@@ -55,6 +56,11 @@ class Api:
         with closing(self._connect()) as connection:
             for each in objects:
                 self._exchange(connection, "POST", path, each)
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        # A context goes to no other process; this object does, before its first request.
+        return ssl.create_default_context(cafile=str(self._authority))
 
     def _connect(self) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -28,6 +28,7 @@ class Call:
     answer: Any  # the JSON value of the body, None where it is none
     at: float  # when it was answered, by the monotonic clock
     names: tuple[str, ...] = ()  # of these nodes, with nodeCacheCapable
+    took: float = 0.0  # seconds until the answer
 
 
 class Recorder:
@@ -142,10 +143,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         calls, verb = self.server.recorder, self._verb
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        began = time.monotonic()
         status, answer = self._pass_on(body)
+        took = time.monotonic() - began
         if calls.doubles(verb):
             status, answer = self._pass_on(body)
-        calls.add(self._call(body, status, answer))
+        calls.add(replace(self._call(body, status, answer), took=took))
         if calls.loses(verb):
             self.close_connection = True
             return

@@ -232,7 +232,7 @@ async def test_an_object_that_needs_much_memory(serve: Serve) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
     assert not found["allowed"]
     assert found["status"]["message"] == (
-        "the check needed more memory than 256 MiB:"
+        "the check needed more memory than 128 MiB:"
         " shorten the object, or divide it into several policies"
     )
     assert (await responded(served, review(placement_policy(GOOD))))["allowed"]

@@ -98,7 +98,7 @@ def test_too_much_processor_time(process: CheckingProcess) -> None:
 
 
 def test_too_much_memory(process: CheckingProcess) -> None:
-    with pytest.raises(CheckLimitError, match="needed more memory than 256 MiB"):
+    with pytest.raises(CheckLimitError, match="needed more memory than 128 MiB"):
         process.run(LONG, bytearray, 300 * 1024 * 1024)
     assert process.run(LONG, len, "abc") == 3
 

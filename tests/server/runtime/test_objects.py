@@ -82,7 +82,7 @@ def refusing(found: Objects) -> list[Checked]:
 
 
 STOPPED = (
-    "spec.rules error[P0504]: the check needed more memory than 256 MiB"
+    "spec.rules error[P0504]: the check needed more memory than 128 MiB"
     " (shorten the object, or divide it into several policies)"
 )
 
