@@ -267,6 +267,7 @@ class KnownGang:
     `is_settled`: the reason is known, and stays so until a pod of the gang changes.
     `stands_until`: the end of that where too few members exist. `is_long`: an attempt of a look
     took too long. `sent_at`: when kube-scheduler was last told to ask about a member instead.
+    `looked_at`: when a look at a member, which holds for all of them, has last said no.
     """
 
     name: GangName
@@ -299,6 +300,7 @@ class KnownGang:
     is_settled: bool = False
     is_long: bool = False
     sent_at: float = -math.inf
+    looked_at: float = -math.inf
     pause: float = 0.0
     gave_up_at: float = 0.0
     why_given_up: str = ""

@@ -121,7 +121,7 @@ class Gangs(DecisionPart):
         Raises WaitingError where nobody binds here, HandoverError where another replica decides,
         and what the time of the call does.
         """
-        if (asked := self._still_waits(call)) is not None:
+        if (asked := self._unchanged(call.pod, call.plan)) is not None:
             self._placement.check_binds(call, asked.gang.clause)
             none, text = np.zeros(len(rows), np.bool_), f"{asked.message}: {asked.gang.told}"
             asked.gang.asked_at = self._clock()
@@ -139,15 +139,15 @@ class Gangs(DecisionPart):
             self._asked.put(call.pod.uid, asked)
         return _rejected(decided, kept, f"{message}: {text}", name.program)
 
-    def _still_waits(self, call: VerbCall) -> _Asked | None:
-        """The member of a call as it was asked about last, if nothing has changed since then."""
-        asked = self._unchanged(call.pod)
-        return asked if asked is not None and asked.plan is call.plan else None
-
-    def _unchanged(self, pod: RequestPod) -> _Asked | None:
+    def _unchanged(
+        self, pod: RequestPod, plan: Plan | None, *, is_look: bool = False
+    ) -> _Asked | None:
+        """The member as it was asked about last, if nothing has changed; `plan` is its own now."""
         asked = self._asked.get(pod.uid)
-        is_same = asked is not None and asked.revision == pod.revision > 0
-        return asked if is_same and asked is not None and self._tries.stands(asked.gang) else None
+        if asked is None or not asked.revision == pod.revision > 0:
+            return None
+        stands = plan in (None, asked.plan) and self._tries.stands(asked.gang, is_look=is_look)
+        return asked if stands else None
 
     def _allowed(
         self, call: VerbCall, name: GangName, rows: NodeRows, feasible: Mask
@@ -193,12 +193,12 @@ class Gangs(DecisionPart):
 
         That is told without a call: there may be thousands of members to look at each second.
         """
-        asked = self._unchanged(pod)
+        asked = self._unchanged(pod, None, is_look=True)
         return asked is not None and self._clock() < asked.at + _UNSEEN_SECONDS
 
     def would_pass(self, call: VerbCall) -> bool:
         """Whether the gang of a pod lets it pass now: it may begin to gather for that."""
-        if (asked := self._still_waits(call)) is not None:
+        if (asked := self._unchanged(call.pod, call.plan, is_look=True)) is not None:
             self._asked.put(call.pod.uid, replace(asked, at=self._clock()))
             return False
         name = self._members.of(call)
@@ -207,9 +207,7 @@ class Gangs(DecisionPart):
         gang = self._gang(call, name)
         if isinstance(gang, str):
             return False
-        if gang.gathers:
-            return call.pod.uid in gang.places
-        return self._tries.look(gang, call)
+        return call.pod.uid in gang.places if gang.gathers else self._tries.look(gang, call)
 
     def admit(self, call: VerbCall, node: str) -> bool:
         """Whether the binding of a pod has to wait for its gang.
@@ -323,7 +321,7 @@ class Gangs(DecisionPart):
                 self.known.give_up(gang, "not leader", gate)
             elif snapshot is not None and (ended := self._ends.of(gang, snapshot)) is not None:
                 self.known.give_up(gang, *ended)
-            elif self._ends.is_complete(gang):
+            elif gang.has_enough or self._ends.bound(gang):
                 self._complete(gang)
             else:
                 self.known.remind(gang)

@@ -280,22 +280,25 @@ class Tries:
         no further one tries for some seconds. Raises what the time of the call does.
         """
         now = self._clock()
-        if now < gang.sent_at + _SENT_SECONDS:
-            return False
-        if gang.is_long:
-            gang.is_long, gang.sent_at = False, now
-            return True
-        try:
-            return self.gather(gang, call, None) is not None
-        except DeadlineExceededError:
-            gang.is_long = True
-            raise
+        if now >= gang.sent_at + _SENT_SECONDS:
+            if gang.is_long:
+                gang.is_long, gang.sent_at = False, now
+                return True
+            try:
+                if self.gather(gang, call, None) is not None:
+                    return True
+            except DeadlineExceededError:
+                gang.is_long = True
+                raise
+        gang.looked_at = now
+        return False
 
-    def stands(self, gang: KnownGang) -> bool:
+    def stands(self, gang: KnownGang, *, is_look: bool) -> bool:
         """Whether a gang still waits for the same, so that nobody has to look again."""
-        if gang.gathers or not gang.is_settled or self._known.find(gang.name) is not gang:
-            return False
-        return self._clock() < gang.stands_until or (gang.tried is not None and self._rests(gang))
+        now, is_there = self._clock(), self._known.find(gang.name) is gang and not gang.gathers
+        is_looked = is_look and now < gang.looked_at + _LEAST_PAUSE_SECONDS
+        rests = now < gang.stands_until or (gang.tried is not None and self._rests(gang))
+        return is_there and (is_looked or (gang.is_settled and rests))
 
     def _rests(self, gang: KnownGang) -> bool:
         """Whether a gang is not tried yet: the turn comes later, or that of its namespace."""
@@ -458,10 +461,6 @@ class Ends:
                 if text := find(gang, snapshot):
                     return reason, text
         return None
-
-    def is_complete(self, gang: KnownGang) -> bool:
-        """Whether enough members are held, or one is bound, after which the others come singly."""
-        return gang.has_enough or bool(self.bound(gang))
 
     def bound(self, gang: KnownGang) -> Mapping[str, int]:
         """The numbers of members that somebody has bound, by node; held ones are not."""

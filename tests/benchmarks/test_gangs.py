@@ -126,13 +126,18 @@ def processor_seconds(gangs: GangServer) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def filtered(gangs: GangServer) -> int:
+    """How often Placet has answered filter."""
+    return int(gangs.value("placet_request_duration_seconds_count", verb="filter"))
+
+
 def test_others_beside_a_waiting_gang(
     plane: ControlPlane, gangs: GangServer, record: Record
 ) -> None:
     """300 other pods with a held gang and one of which 30 of 31 members fit, and without."""
     cluster = Cluster(plane, "beside")
     cluster.create_nodes(node(f"n{number}", cpu="32") for number in range(NODES))
-    count, rounds = 300, []
+    count, rounds, calls = 300, [], []
     for number in range(2 * ROUNDS):
         rates, spent = {}, {}
         for with_gang in sorted((False, True), reverse=bool(number % 2)):
@@ -140,10 +145,12 @@ def test_others_beside_a_waiting_gang(
                 cluster.create_pods(group(cluster, f"large-{number}", NODES + 1, cpu="30"))
                 hold(cluster, gangs, f"held-{number}")
                 time.sleep(2)
-            before = processor_seconds(gangs)
+            before, asked = processor_seconds(gangs), filtered(gangs)
             pods = singles(cluster, count, "10m")
             rates[with_gang] = count / seconds_until(plane, cluster, pods, count)
             spent[with_gang] = processor_seconds(gangs) - before
+            if with_gang:
+                calls.append(filtered(gangs) - asked - count)
             emptied(cluster)
         rounds.append((rates, spent))
     cluster.clear()
@@ -155,6 +162,8 @@ def test_others_beside_a_waiting_gang(
         text = "; ".join(f"{each[True]:.3g} and {each[False]:.3g}" for each in pairs)
         ratio = median(each[True] / each[False] for each in pairs)
         record(what, ratio, target, f"median of {len(pairs)} pairs: {text}")
+    # kube-scheduler asks about each of the members that wait when its backoff is over.
+    record("calls of filter about waiting members, meanwhile", median(calls), None, f"{calls}")
 
 
 # What others are beside, with the kind of the pods.

@@ -146,6 +146,24 @@ def test_a_member_that_waits_unchanged_need_not_be_looked_at() -> None:
     assert looks.would_pass(pod)
 
 
+def test_one_look_is_enough_for_all_members_of_a_gang() -> None:
+    """The first look tries it; the others find that nothing has changed, so no pause follows."""
+    world = full()
+    looks = world.engine.looks
+    pods = [looks.read(builders.raw(world.pods[name])) for name in names("a", 3)]
+    world.now += 4
+    for pod in pods:
+        world.now += 0.9
+        assert not any(map(looks.waits_unchanged, pods))
+        assert not looks.would_pass(pod)
+        world.now += 0.1
+        assert all(map(looks.waits_unchanged, pods))
+    world.cache.put_node(node_of(builders.node("n2", cpu="1")))
+    assert len(world.offered("a0")) == 1
+    assert not any(map(looks.waits_unchanged, pods))
+    assert looks.would_pass(pods[2])
+
+
 def test_other_policies_of_a_member_are_seen_by_looks() -> None:
     """Such as where its namespace has got another label; that is seen within ten seconds."""
     world = full()
