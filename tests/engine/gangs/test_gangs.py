@@ -270,6 +270,17 @@ def test_no_rack_has_room() -> None:
     assert world.ask("a0") == "policy p: together: 3 of 4 members fit, in y"
 
 
+@pytest.mark.parametrize("large", [[], ["a0"], ["a0", "a3"]])
+def test_no_more_members_have_places_than_are_needed(large: list[str]) -> None:
+    """Though there is room for all but those that are larger than a node."""
+    world = World({"n1": "9"})
+    for name in names("a", 5):
+        world.create(name, cpu="20" if name in large else "1", priority=5 if name == "a0" else 0)
+    world.ask("a4")
+    (gang,) = world.gangs.known
+    assert len(gang.places) == 3
+
+
 SSD: Any = {"spec": {"nodeSelector": {"disk": "ssd"}}}
 FEW: Any = {"labels": {"app": "few"}}
 
@@ -523,6 +534,46 @@ def test_a_pod_of_higher_priority_takes_the_place_of_the_lowest_gang() -> None:
     assert "a pod of higher priority needs its place" in world.ended["a0"]
     world.now += 2
     assert world.engine.preempt(boss, victims, math.inf) == victims
+
+
+class Crowded(World):
+    """Each node is full with a pod that members of a gang may evict."""
+
+    def __init__(self, *nodes: str) -> None:
+        super().__init__(dict.fromkeys(nodes, "1"))
+        self.low = {name: f"low-{name}" for name in nodes}
+        for node, name in self.low.items():
+            self.create(name, job="", on=node)
+        self.create("a0", "a1", members=2, priority=5)
+
+    def evicts(self, member: str) -> list[str]:
+        """The nodes where a member may have pods evicted, of those that kube-scheduler proposes."""
+        proposed = {
+            node: Victims([self.pods[name]["metadata"]["uid"]], 0)
+            for node, name in self.low.items()
+            if self.pods[name]["spec"].get("priority", 0) < 5
+        }
+        return [*self.engine.preempt(builders.raw(self.pods[member]), proposed, math.inf)]
+
+
+def test_each_member_evicts_on_the_node_that_it_has_once_all_that_may_go_are_gone() -> None:
+    world = Crowded("n1", "n2")
+    (first,), (second,) = world.evicts("a0"), world.evicts("a1")
+    assert {first, second} == {"n1", "n2"}
+    assert (world.evicts("a0"), world.evicts("a1")) == ([first], [second])
+
+
+def test_where_members_evict_is_worked_out_anew_for_another_member_and_after_a_while() -> None:
+    world = Crowded("n1", "n2", "n3")
+    (first,), (second,) = world.evicts("a0"), world.evicts("a1")
+    world.create(world.low[first], job="", on=first, priority=9)
+    (other,) = {"n1", "n2", "n3"} - {first, second}
+    assert world.evicts("a0") == []
+    world.now += 61
+    assert {*world.evicts("a0"), *world.evicts("a1")} == {second, other}
+    world.delete("a1")
+    world.create("a2", members=2, priority=5)
+    assert {*world.evicts("a0"), *world.evicts("a2")} == {second, other}
 
 
 def test_without_binding_the_pods_wait_and_are_told_why() -> None:
