@@ -62,10 +62,11 @@ async def mirror_of(
     *,
     optional: bool = False,
     path: str = PODS,
+    others: tuple[str, ...] = (),
 ) -> AsyncIterator[Mirror]:
     """Runs a reflector whose dice always show the middle."""
     waits, store, reports = Waits(), ObjectStore(), list[str]()
-    resource = Resource("pods", path, SELECTOR, optional=optional)
+    resource = Resource("pods", path, SELECTOR, optional=optional, others=others)
 
     def report(work: str, failure: str) -> None:
         assert work == "watch pods"

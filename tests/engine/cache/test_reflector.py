@@ -121,6 +121,16 @@ async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start:
         assert mirror.reflector.failures.total() == 0
 
 
+@pytest.mark.parametrize("versions", [1, 2, 3])
+async def test_each_version_of_a_missing_resource_is_asked_for_once_before_a_pause(
+    server: FakeApiServer, start: Start, versions: int
+) -> None:
+    first, *others = (f"/apis/placet.dev/v{number}/things" for number in range(versions))
+    async with start(optional=True, path=first, others=tuple(others)) as mirror:
+        await mirror.until(lambda: len(pauses(mirror)) == 3)
+        assert [request.path for request in server.requests] == [first, *others] * 3
+
+
 async def test_a_forbidden_request_is_a_failure_and_is_repeated(
     server: FakeApiServer, start: Start
 ) -> None:
