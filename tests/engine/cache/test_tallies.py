@@ -14,7 +14,7 @@ from typing import NoReturn
 import msgspec
 import pytest
 
-from engine.cache.tallies import Scope, Tallies, Tally, TimedTally
+from engine.cache.tallies import AlikePods, Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
 from grammar.values.time import NEVER
@@ -227,6 +227,21 @@ def test_a_first_count_looks_at_each_pod_once_however_often_it_is_interrupted(
     assert tally.nodes == there.on_nodes(Scope("default"))
     # A kind is evaluated once more, as a whole.
     assert len(counts.evaluated) == 100 + by_kind
+
+
+def test_groups_of_pods_are_of_use_as_if_those_that_left_had_never_been_there() -> None:
+    """A group is of use where there are few, or where each has some pods."""
+    same = peer_of(pod("p", labels={"app": "web"}))
+    single = {f"a{i}": msgspec.structs.replace(same, labels={"app": f"{i}"}) for i in range(1400)}
+    alike = dict.fromkeys((f"b{i}" for i in range(400)), same)
+    groups, seen = AlikePods({**single, **alike}), set[bool]()
+    for key, left in [*alike.items(), *single.items()]:
+        groups.leaves(key, left)
+        (alike if key in alike else single).pop(key)
+        if not len(alike) % 100 and not len(single) % 100:
+            seen.add(groups.is_of_use)
+            assert groups.is_of_use == AlikePods({**single, **alike}).is_of_use
+    assert seen == {False, True}
 
 
 def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:

@@ -193,6 +193,20 @@ async def test_other_policies_can_end_the_wait() -> None:
     await task
 
 
+async def test_a_look_ends_the_gang_of_a_member_whose_node_is_gone() -> None:
+    world = WaitingWorld(GANG)
+    world.create("a")
+    world.create("b")
+    task = world.start("a")
+    await rest()
+    (node,) = (name for name in ("n1", "n2") if world.on(name))
+    world.cache.remove_node(node)
+    await rest(5)
+    assert not task.done()
+    world.binder.review()
+    assert f"node {node} is gone" in await failed(task)
+
+
 @pytest.mark.parametrize(
     ("happens", "text"),
     [
