@@ -37,6 +37,7 @@ from grammar.tree.source import Source
 from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
+from policies.editor.completion import Samples
 
 NAME = "expression"
 # The variables that only some clauses have, each with a hint.
@@ -242,7 +243,7 @@ _MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSamples:
+class ClusterSamples(Samples):
     """Samples of a cluster: the values of an operand on every node, or for every pod or peer."""
 
     subject: Subject

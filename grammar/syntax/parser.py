@@ -121,14 +121,11 @@ class Lexemes:
 
     def opener(self, position: int) -> int | None:
         """The innermost bracket that is open at a position."""
-        stack: list[int] = []
-        for number in range(min(position, len(self.items))):
-            item = self.items[number]
-            if item.opens:
-                stack.append(number)
-            elif item.closes and number in self.partner and self.partner[number] in stack:
-                del stack[stack.index(self.partner[number]) :]
-        return stack[-1] if stack else None
+        at = min(position, len(self.items)) - 1
+        while at >= 0 and not self[at].opens:
+            # What is in closed brackets is passed over.
+            at = self.partner.get(at, at) - 1
+        return at if at >= 0 else None
 
     # ---- operands: names with their fields, indexes and calls; literals; parentheses
 
@@ -183,8 +180,7 @@ class Lexemes:
             item = self.items[at]
             if item.closes or (item.text in stops and self[at - 1].text not in (".", ".?")):
                 break
-            at = self.partner.get(at, at)
-            at += 1
+            at = self.partner.get(at, at) + 1
         return at - 1
 
 
@@ -222,8 +218,9 @@ ITEMS = DECLARING.union(
 )
 _ITEMS = ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
-    r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
-    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]"
+    r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>[\[({])|(?P<close>[\])}])"
+    r'|"""(?:\\[\s\S]|(?!""")[^\\])*"""|\'\'\'(?:\\[\s\S]|(?!\'\'\')[^\\])*\'\'\''
+    r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<word>[A-Za-z_]\w*)|\w+|[\s\S]'
 )
 
 
@@ -289,7 +286,7 @@ def place(text: str, offset: int) -> OffsetContext:
     depth = 0
     for match in _TOKEN.finditer(text, block):
         depth += (match.group() in ("(", "[")) - (match.group() in (")", "]"))
-        if match.lastgroup == "open" and depth <= 0:
+        if match.group() == "{" and depth <= 0:
             break
     else:
         return OffsetContext(Span(block, offset), Span(block, offset))
@@ -309,25 +306,25 @@ def _marks(text: str, base: int) -> list[_Mark]:
     marks: list[_Mark] = []
     depth, fresh = base, True
     for match in _TOKEN.finditer(text):
-        kind = match.lastgroup
+        kind, sign = match.lastgroup, match.group()
         if kind == "skip":
             continue
         if kind == "word" and fresh:
             words = _BLOCKS if depth == 0 else _ITEMS if depth == 1 else frozenset[str]()
             # `policy` at the start of a line starts a policy at any depth: a brace is missing.
-            if match.group() == "policy" and text[match.start() - 1 : match.start()] in ("", "\n"):
+            if sign == "policy" and text[match.start() - 1 : match.start()] in ("", "\n"):
                 depth, words = 0, _BLOCKS
-            if match.group() in words:
+            if sign in words:
                 marks.append(_Mark(match.start(), depth))
-        if kind == "close":
+        if sign == "}":
             depth -= 1
             if depth <= 0:
                 depth = 0
                 # The closing brace belongs to the block, not to its last item.
                 marks.append(_Mark(match.start(), 1, closes=True))
-        elif kind == "open":
+        elif sign == "{":
             depth += 1
-        fresh = kind in ("line", "open", "close")
+        fresh = sign in ("\n", "{", "}")
     return marks
 
 
@@ -618,13 +615,6 @@ MAX_NAME = 253
 # No number needs more digits, and each number with these still fits in a double.
 MAX_DIGITS = 250
 
-_SCANNED = re.compile(
-    r"(?P<skip>[ \t\r\n\f]+|(?:#|//)[^\n]*)"
-    r"|(?P<open>[\[({])|(?P<close>[\])}])"
-    r'|"""(?:\\[\s\S]|(?!""")[^\\])*"""|\'\'\'(?:\\[\s\S]|(?!\'\'\')[^\\])*\'\'\''
-    r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[\s\S]'
-)
-
 
 def scan(source: Source) -> Diagnostic | None:
     """The reason to refuse a text before it is parsed, or None."""
@@ -632,9 +622,9 @@ def scan(source: Source) -> Diagnostic | None:
     if size > MAX_BYTES:
         return catalogue.too_large("bytes", size, MAX_BYTES)
     tokens = depth = 0
-    for match in _SCANNED.finditer(source.text):
+    for match in _TOKEN.finditer(source.text):
         kind = match.lastgroup
-        if kind == "skip":
+        if kind in ("skip", "line"):
             continue
         tokens += 1
         if match.end() - match.start() > MAX_DIGITS and match.group()[0].isdigit():

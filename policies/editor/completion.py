@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
-from typing import Protocol, cast, get_args
+from typing import cast, get_args
 
 from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
@@ -88,12 +88,7 @@ def tokens(text: str) -> list[EditedToken]:
 
 def last_operand(before: Sequence[EditedToken]) -> str:
     """The operand at the end of the tokens, as `a.b["c"].d()`; empty if there is none."""
-    opened, opening_of = list[int](), dict[int, int]()
-    for index, token in enumerate(before):
-        if token.text in OPENING:
-            opened.append(index)
-        elif token.text in CLOSING and opened:
-            opening_of[index] = opened.pop()
+    _, opening_of = _brackets(before)
     start = at = len(before)
     while at:
         last = before[at - 1]
@@ -112,15 +107,19 @@ def last_operand(before: Sequence[EditedToken]) -> str:
     return "".join(token.text for token in before[start:])
 
 
-def open_brackets(code: Sequence[EditedToken]) -> list[int]:
-    """The numbers of the opening brackets that no other closes, outermost first."""
-    open_: list[int] = []
+def _brackets(code: Sequence[EditedToken]) -> tuple[list[int], Mapping[int, int]]:
+    """The opening brackets that no other closes, outermost first; and that of each closing one."""
+    opened, opening_of = list[int](), dict[int, int]()
     for index, token in enumerate(code):
         if token.text in OPENING:
-            open_.append(index)
-        elif token.text in CLOSING and open_:
-            open_.pop()
-    return open_
+            opened.append(index)
+        elif token.text in CLOSING and opened:
+            opening_of[index] = opened.pop()
+    return opened, opening_of
+
+
+def open_brackets(code: Sequence[EditedToken]) -> list[int]:
+    return _brackets(code)[0]
 
 
 def significant(found: Sequence[EditedToken]) -> list[EditedToken]:
@@ -213,15 +212,8 @@ class Candidate:
     start: int = 0
 
 
-class Samples(Protocol):
-    """Samples of the values that expressions have in a cluster."""
-
-    def keys(self, operand: str) -> Sequence[str]: ...
-    def values(self, operand: str) -> Sequence[str]: ...
-
-
-class NoSamples:
-    """The samples where there is no cluster."""
+class Samples:
+    """Samples of the values that expressions have in a cluster; these are of none."""
 
     def keys(self, _: str) -> Sequence[str]:
         return ()
@@ -448,6 +440,13 @@ VARIABLE_MEANINGS = {
 # The longest text of a data block that is shown.
 _LONGEST = 400
 _SELF = re.compile(r"\bself\b")
+# The value that an absent field has, by its type; others are empty.
+_ABSENT = {
+    "bool": "false",
+    **dict.fromkeys(("int", "double", "quantity", "dyn"), "0"),
+    "string": '""',
+    "timestamp": "year 1",
+}
 
 
 def field_name(field: Field) -> str:
@@ -479,17 +478,7 @@ def absent(field: Field) -> str:
         return ""
     if field.optional:
         return "missing"
-    match field.type.name:
-        case "bool":
-            return "false"
-        case "int" | "double" | "quantity" | "dyn":
-            return "0"
-        case "string":
-            return '""'
-        case "timestamp":
-            return "year 1"
-        case _:
-            return "empty"
+    return _ABSENT.get(field.type.name, "empty")
 
 
 def _signature(overload: Overload) -> str:

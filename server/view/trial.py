@@ -34,7 +34,7 @@ from grammar.messages.texts import shown
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
-from policies.editor.completion import NoSamples
+from policies.editor.completion import Samples
 from policies.editor.edited_text import complete, document
 from policies.validation import Validation, Validator
 from server.answers import (
@@ -119,7 +119,7 @@ def complete_draft(beside: Beside, point: Point, schema: Schema) -> CompletedDra
     """What can stand at a place of a draft."""
     text = document(point.name, _checked(beside, point, schema).validation, schema)
     assert text is not None, "the draft is among the files"
-    return CompletedDraft(complete(text, min(point.offset, len(point.text)), NoSamples()))
+    return CompletedDraft(complete(text, min(point.offset, len(point.text)), Samples()))
 
 
 # The kind and the `namespace/name` of workloads, and the uids of those that are in the cluster.

@@ -153,6 +153,14 @@ def test_the_good_policies_of_a_file_with_a_mistake_are_still_there() -> None:
     assert [p.name for p in file.policies] == ["a", "b"]
 
 
+def test_no_policy_begins_in_a_long_string() -> None:
+    """What a string says is no item of the text, so a mistake before it costs one item only."""
+    text = 'policy a { let x = 1 + + 2\nlet y = """\npolicy c {\n""" }\npolicy b { let z = 1 }'
+    file, found = parse_file(Source("t", text))
+    assert [each.span.start for each in found] == [text.index("+ 2")]
+    assert [p.name for p in file.policies] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

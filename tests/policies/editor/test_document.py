@@ -6,7 +6,7 @@ import pytest
 
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
-from policies.editor.completion import NoSamples, tokens
+from policies.editor.completion import Samples, tokens
 from policies.editor.edited_text import EditedDocument, Meaning, complete, document, meaning
 from policies.validation import Validator
 
@@ -134,21 +134,19 @@ def test_completion(text: str, first: list[str], schema: Schema) -> None:
 
 
 def test_what_completion_says_of_a_field(schema: Schema) -> None:
-    found = complete(*made(HEAD + '  filter "f" { require node.zo^', schema), NoSamples())
+    found = complete(*made(HEAD + '  filter "f" { require node.zo^', schema), Samples())
     assert [(c.kind, c.note) for c in found] == [("field", "string")]
     assert "topology.kubernetes.io/zone" in found[0].about
 
 
 def test_what_completion_says_of_names(schema: Schema) -> None:
     objects = DATA + '  data "new" { from objects "v1/Pod" by obj^'
-    assert [c.about for c in complete(*made(objects, schema), NoSamples())] == [
+    assert [c.about for c in complete(*made(objects, schema), Samples())] == [
         "The object that a row is made of."
     ]
-    called = complete(
-        *made(HEAD + '  filter "f" { require node.zone.startsW^', schema), NoSamples()
-    )
+    called = complete(*made(HEAD + '  filter "f" { require node.zone.startsW^', schema), Samples())
     assert [c.heading for c in called] == ["string.startsWith(string): bool"]
-    variable = complete(*made(HEAD + '  filter "f" { require nod^', schema), NoSamples())
+    variable = complete(*made(HEAD + '  filter "f" { require nod^', schema), Samples())
     assert variable[0].about.splitlines()[0] == "A candidate node."
 
 
@@ -260,8 +258,8 @@ def test_a_manifest_has_diagnostics_only(schema: Schema) -> None:
     found = Validator(schema).validate([Source("a.yaml", "kind: PlacementPolicy\n")])
     of = document("a.yaml", found, schema)
     assert of is not None
-    assert complete(of, 3, NoSamples()) == []
-    assert meaning(of, 3, NoSamples()) is None
+    assert complete(of, 3, Samples()) == []
+    assert meaning(of, 3, Samples()) is None
     assert document("b.yaml", found, schema) is None
     assert of.file.diagnostics[0].span != Span(0, 0)
 
