@@ -141,48 +141,34 @@ class Tally:
         left.placed_of, left.waiting_of = self.placed_of.copy(), self.waiting_of.copy()
         for key, pod in gone:
             if amount := self.added(key, pod, counts):
-                left._take(key, pod, amount)
+                left._move(key, pod, amount, -1)
         return left
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if amount := self.counts(pod):
-            self._take(key, pod, amount)
+        if amount := self.added(key, pod, self.counts):
+            self._move(key, pod, amount, -1)
 
     def arrives(self, key: str, pod: Peer) -> None:
         if amount := self.counts(pod):
-            self._put(key, pod, amount)
+            self._move(key, pod, amount, 1)
 
-    def _take(self, key: str, pod: Peer, amount: int) -> None:
-        if not pod.nodeName:
-            if key in self.waiting:
-                self.waiting.discard(key)
-                self.queued -= amount
-                self.idle -= pod.is_idle
-                _add(self.waiting_of, pod, -1)
-            return
-        _add(self.placed_of, pod, -1)
-        if self.nodes[pod.nodeName] == amount:
-            del self.nodes[pod.nodeName]
-        else:
-            self.nodes[pod.nodeName] -= amount
-        self._changed(pod.nodeName, -amount)
-
-    def _put(self, key: str, pod: Peer, amount: int) -> None:
-        if not pod.nodeName:
-            if key not in self.waiting:
-                self.waiting.add(key)
+    def _move(self, key: str, pod: Peer, amount: int, by: int) -> None:
+        """Adds a pod and what it adds, or takes them away if `by` is -1."""
+        amount *= by
+        if not (node := pod.nodeName):
+            if (key in self.waiting) == (by < 0):
+                self.waiting ^= {key}
                 self.queued += amount
-                self.idle += pod.is_idle
-                _add(self.waiting_of, pod, 1)
+                self.idle += by * pod.is_idle
+                _add(self.waiting_of, pod, by)
             return
-        _add(self.placed_of, pod, 1)
-        self.nodes[pod.nodeName] += amount
-        self._changed(pod.nodeName, amount)
-
-    def _changed(self, node: str, by: int) -> None:
-        self.placed += by
+        _add(self.placed_of, pod, by)
+        self.nodes[node] += amount
+        if not self.nodes[node]:
+            del self.nodes[node]
+        self.placed += amount
         self.version += 1
-        self._changes.append((node, by))
+        self._changes.append((node, amount))
 
 
 class _Held(NamedTuple):
@@ -241,9 +227,9 @@ class TimedTally(Tally):
             heapq.heappop(self._due)
             if amount != held.amount:
                 if held.amount:
-                    self._take(key, held.pod, held.amount)
+                    self._move(key, held.pod, held.amount, -1)
                 if amount:
-                    self._put(key, held.pod, amount)
+                    self._move(key, held.pod, amount, 1)
             self._hold(key, held.pod, amount, until)
 
     def added(self, key: str, pod: Peer, counts: Adds) -> int:
@@ -251,14 +237,13 @@ class TimedTally(Tally):
         return held.amount if held is not None else counts(pod)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if amount := self.added(key, pod, self.counts):
-            self._take(key, pod, amount)
+        super().leaves(key, pod)
         self._held.pop(key, None)
 
     def arrives(self, key: str, pod: Peer) -> None:
         amount, until = self._adds(pod)
         if amount:
-            self._put(key, pod, amount)
+            self._move(key, pod, amount, 1)
         self._hold(key, pod, amount, until)
 
     def _hold(self, key: str, pod: Peer, amount: int, until: int) -> None:

@@ -35,7 +35,7 @@ policy spot(least: int) {
 """
 
 
-class Shop:
+class Shop(Samples):
     """A cluster with one label."""
 
     def keys(self, operand: str) -> Sequence[str]:
