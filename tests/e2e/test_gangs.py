@@ -272,8 +272,9 @@ def test_an_edit_of_the_policies_while_members_are_held(
         gangs.file.write_text(POLICIES + policy("other"))
         time.sleep(IN_FORCE_SECONDS)
         assert gangs.held() == 3
+        given_up = gangs.given_up("policy")
         gangs.file.write_text(policy("job", "for at most 30s"))
-        gangs.wait_held(0, IN_FORCE_SECONDS)
+        until(lambda: gangs.given_up("policy") > given_up, 20.0, gangs.server.process.tail, 0.05)
         # It gathers anew by the new policy, which is then deleted.
         gangs.wait_held(3)
         gangs.file.write_text(policy("other"))
