@@ -70,6 +70,10 @@ def test_a_spread_compares_with_what_is_there_for_sure() -> None:
     assert _open_to("even", _pod("even", "n0")) == ["n1", "n8"]
     assert _open_to("even", _pod("even", "n0", ends=True)) == ["n0", "n1", "n8"]
     assert _open_to("even", on_their_way=["n1", "n8"]) == ["n0"]
+    # Where the pod on its way ends in the emptiest zone, that has as many as the others.
+    others = _pod("even", "n0"), _pod("even", "n1")
+    assert _open_to("even", *others, on_their_way=["n8"]) == ["n8"]
+    assert _open_to("even", *others, on_their_way=["n1", "n8"]) == ["n8"]
 
 
 def test_a_pool_and_cards() -> None:
