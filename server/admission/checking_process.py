@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -232,31 +232,31 @@ def _too_large(bytes_of_memory: int) -> CheckLimitError:
 
 # ---- values between two processes
 
-# The parts that both processes have. They are not copied: a schema is large, and functions of
-# Python have no pickle.
-_FUNCTIONS, _OF_CARDS, _SCHEMA = "functions", "functions of cards", "schema"
+
+def _shared(schema: Schema) -> Mapping[str, object]:
+    """The parts that both processes have, by name: a policy with data has a schema of its own.
+
+    They are not copied: records are large, and functions of Python have no pickle.
+    """
+    return {**schema.records, "schema": schema, "all": FUNCTIONS, "cards": FUNCTIONS_OF_CARDS}
 
 
 class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO, schema: Schema) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._schema = schema
+        self._names = {id(part): name for name, part in _shared(schema).items()}
 
     def persistent_id(self, obj: object) -> str | None:
-        if obj is FUNCTIONS:
-            return _FUNCTIONS
-        if obj is FUNCTIONS_OF_CARDS:
-            return _OF_CARDS
-        return _SCHEMA if obj is self._schema else None
+        return self._names.get(id(obj))
 
 
 class _Unpickler(pickle.Unpickler):
     def __init__(self, data: bytes, schema: Schema) -> None:
         super().__init__(io.BytesIO(data))
-        self._schema = schema
+        self._shared = _shared(schema)
 
     def persistent_load(self, pid: str) -> object:
-        return {_FUNCTIONS: FUNCTIONS, _OF_CARDS: FUNCTIONS_OF_CARDS}.get(pid, self._schema)
+        return self._shared[pid]
 
 
 def _pickled(value: object, schema: Schema) -> bytes:

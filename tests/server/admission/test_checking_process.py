@@ -55,6 +55,22 @@ def test_a_result_is_that_of_the_function(process: CheckingProcess) -> None:
     assert process.run(LONG, os.getpid) == process.run(LONG, os.getpid) != os.getpid()
 
 
+def test_the_records_of_a_schema_of_its_own_are_those_of_the_server(
+    process: CheckingProcess,
+) -> None:
+    """A copy takes ten times what the policy takes, for every policy with groups or data."""
+    rules = 'group rack by node.labels["rack"]\nfilter "f" { require rack.nodes > 1 }'
+    made = raw(placement_policy({"podSelector": {}, "rules": rules}))
+    found = process.run(LONG, check_stored, "placementpolicies/shop/web", made, SCHEMA)
+    (policy,) = found.checked.file.policies
+    own = policy.environment.schema
+    assert own is not None
+    assert own is not SCHEMA
+    shared = [name for name, record in SCHEMA.records.items() if own.records[name] is record]
+    assert own.records.keys() > SCHEMA.records.keys()
+    assert shared == [*SCHEMA.records]
+
+
 def test_a_policy_with_cards_comes_back(process: CheckingProcess) -> None:
     rules = 'cards "gpu" { on node 2 of {"milli": 1000} take {"milli": 500} }'
     made = cluster_placement_policy({"podSelector": {}, "rules": rules})
