@@ -13,10 +13,16 @@ from typing import Any
 
 import pytest
 
+from grammar.meaning.schema import Schema, load_schema
 from tests.support.books import register_profiles
 from tests.support.fake_clock import FakeClockLoop
 
 register_profiles()
+
+
+@pytest.fixture(scope="session")
+def schema() -> Schema:
+    return load_schema()
 
 
 class StartedPrograms:

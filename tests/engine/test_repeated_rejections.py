@@ -14,6 +14,7 @@ from engine.errors import EngineError
 from engine.program.policy_time import DecisionTime
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, node_of
+from tests.support.fake_clock import HandClock
 
 PARTS = "abc"
 NAMES = [f"n{number}" for number in range(30)]
@@ -58,14 +59,6 @@ class Asked:
         return ", ".join(sorted(f"{texts.count(text)} {text}" for text in set(texts)))
 
 
-@dataclass
-class Clock:
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def test_the_text_stops_changing() -> None:
     asked = Asked()
     first = [asked.ask() for _ in range(3)]
@@ -85,7 +78,7 @@ def test_errors_follow_if_that_does_not_help() -> None:
 def test_a_requeue_of_ours_is_no_loop() -> None:
     """A pod that loses a race for a free place is Unschedulable all the time."""
     cache = cache_of([node("n1", labels={"part": "a"})])
-    clock = Clock()
+    clock = HandClock()
     rejected = RejectedPods(clock, 1.0, 60.0)
     # By its own clock no time passes: only rejections are counted.
     after = AfterDecision(lambda: 0.0, rejected=rejected)

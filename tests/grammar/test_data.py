@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.clauses.programs import compile_policy
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import mend
 from grammar.syntax.formatter import format_file, print_data
 from grammar.syntax.parser import parse_file
@@ -23,11 +23,6 @@ BLOCKS = (
     'data "prices" { from file "a/prices.json" by "type" columns { hour: double, until: timestamp } }',  # noqa: E501 - one text
     'data "names" { from objects "v1/Pod" by object.metadata.name columns { a = string(object.a) } }',  # noqa: E501 - one text
 )
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def block(text: str) -> Data:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support.seeds import STEPS, edit_of, edited, errors
@@ -21,11 +21,6 @@ from tests.support.seeds import STEPS, edit_of, edited, errors
 GOLDEN = Path(__file__).parents[1] / "golden"
 MENDED: list[dict[str, str]] = yaml.safe_load((GOLDEN / "mended.yaml").read_text("utf-8"))
 IN_WORDS: list[dict[str, str]] = yaml.safe_load((GOLDEN / "first_tries.yaml").read_text("utf-8"))
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def whole(items: str) -> str:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support.seeds import edit_of, edited, errors
 
 BODY = '\n  filter "x" { require node.ready }\n}\n'
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 @pytest.mark.parametrize(

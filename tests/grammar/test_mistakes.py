@@ -18,7 +18,7 @@ import yaml
 
 from cli.policy_tests.runner import Runner, collect
 from grammar.clauses import CLAUSES_ARE
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, mend, plain
 from grammar.tree.source import Source
 from policies.validation import Validator, check_source
@@ -61,11 +61,6 @@ def cases() -> Iterator[Case]:
 
 
 CASES = tuple(cases())
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def said(found: Diagnostic, source: Source) -> str:

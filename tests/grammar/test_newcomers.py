@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.policy_tests.runner import Runner, collect
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.validation import Validator, check_source
 from tests.support.seeds import edit_of, edited, errors
@@ -57,11 +57,6 @@ TASKS = [
         expect reject "a" by "X" expect pass "b\"""",
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 @pytest.mark.parametrize("text", RIGHT)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cli.policy_tests.runner import Runner, collect
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.mistakes.readings import clause_of
 from grammar.tree.source import Source
 from policies.validation import Validator, check_source
@@ -51,11 +51,6 @@ def load(name: str) -> tuple[Wished, ...]:
 
 SHORT, CONDITIONS = load("wishes.yaml"), load("conditions.yaml")
 ANSWERED = [w for w in (*SHORT, *CONDITIONS) if w.clause is not None]
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def test_there_are_a_hundred_wishes_with_conditions() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.enforced import InForce, succeed
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit
 from policies.loader import Search, load
@@ -168,11 +168,6 @@ def test_errors_of_the_work_are_those_of_the_call() -> None:
 
 
 # ---- inForce: the last valid version of each policy stays in force after a change
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 class Files:

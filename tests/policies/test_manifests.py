@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import CheckedFile, check_source
@@ -23,11 +23,6 @@ spec:
   podSelector: {{matchLabels: {{app: web}}}}
 """
 GOOD = HEAD + '  rules: |\n    filter "ready" { require node.ready }\n'
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def places(file: CheckedFile) -> list[tuple[str, int, int, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.policy_tests.runner import Runner, collect
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.recipe_collection import Recipe, named, recipes, search
 from policies.validation import Validator, check_source
@@ -79,11 +79,6 @@ ASKED = [
     ("stop in an outage", "stop-in-an-outage"),
     ("kernel version", "new-kernels"),
 ]
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def test_there_are_at_least_eighty_with_names_of_their_own() -> None:

@@ -2,17 +2,12 @@
 
 import pytest
 
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.validation import Validation, Validator
 
 FILTER = 'filter "ready" { require node.ready }'
 GOOD = f"cluster policy a {{ {FILTER} }}\n"
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def validate(schema: Schema, *texts: str) -> Validation:

@@ -15,6 +15,7 @@ import selectors
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -71,6 +72,16 @@ class Waits(selectors.DefaultSelector):
             if not each.done():
                 each.set_result(None)
         return bool(told)
+
+
+@dataclass
+class HandClock:
+    """A clock that a test sets."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
 class FakeClockLoop(asyncio.SelectorEventLoop):

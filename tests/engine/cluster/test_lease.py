@@ -15,21 +15,11 @@ from engine.decision.placement import ReplicaRole
 from engine.errors import ApiError, HandoverError
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
-from tests.support.fake_clock import settled, until
+from tests.support.fake_clock import HandClock, settled, until
 from tests.support.lease_api import LeaseApi
 from tests.support.rows import rows
 
 pytestmark = pytest.mark.fake_clock
-
-
-@dataclass
-class Clock:
-    """A clock that a test moves."""
-
-    time: float = 0.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 @dataclass
@@ -40,11 +30,11 @@ class Replicas:
     api: LeaseApi = field(default_factory=LeaseApi)
 
     def __post_init__(self) -> None:
-        self.clocks = {name: Clock(1000.0 * i) for i, name in enumerate(self.names)}
+        self.clocks = {name: HandClock(1000.0 * i) for i, name in enumerate(self.names)}
         self.ending: set[str] = set()
         self.leases = {name: self._lease(name, clock) for name, clock in self.clocks.items()}
 
-    def _lease(self, name: str, clock: Clock) -> Lease:
+    def _lease(self, name: str, clock: HandClock) -> Lease:
         def ends() -> bool:
             return name in self.ending
 
@@ -52,7 +42,7 @@ class Replicas:
 
     def wait(self, seconds: float) -> None:
         for clock in self.clocks.values():
-            clock.time += seconds
+            clock.seconds += seconds
 
     async def turns(self, *names: str) -> None:
         """One after the other."""

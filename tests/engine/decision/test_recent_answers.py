@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -18,18 +17,11 @@ from engine.decision.verdict import FEASIBLE, Rejected, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
+from tests.support.fake_clock import HandClock
 from tests.support.rows import rows
 from tests.support.served import rejected
 
 # ---- the damper
-
-
-@dataclass
-class Clock:
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 # Of an answer: `.` as it is, `t` with one text for all nodes, `E` an error.
@@ -39,7 +31,7 @@ def form(damped: Damped | None) -> str:
 
 def forms(times: Iterable[float], *reasons: str) -> str:
     """The answers about a pod that is rejected for these reasons at these times."""
-    clock = Clock()
+    clock = HandClock()
     damper = Damper(clock)
     found = ""
     for after in times:
@@ -76,7 +68,7 @@ def test_a_pod_settles() -> None:
 
     Before, the damper forgot a pod after ten seconds: 17 calls a minute, for ever.
     """
-    clock, asked = Clock(1000.0), list[float]()
+    clock, asked = HandClock(1000.0), list[float]()
     damper, errors = Damper(clock), 0
     while clock.seconds < 1000.0 + 3600.0:
         asked.append(clock.seconds)
@@ -89,7 +81,7 @@ def test_a_pod_settles() -> None:
 
 def test_a_pod_that_has_not_changed_is_no_loop() -> None:
     """kube-scheduler asks for each pod that is bound (C49); autoscalers go on seeing the pod."""
-    clock = Clock(1000.0)
+    clock = HandClock(1000.0)
     damper, found = Damper(clock), ""
     for revision in [5, *[7] * 600]:
         found += form(damper.rejected("a", ["a"], revision))
@@ -103,7 +95,7 @@ def conditions(*, event_ms: int, is_text_constant: bool) -> Counter[str]:
     A model of kube-scheduler: it asks for each event and as soon as the condition has changed, by
     which the pod's revision grows. After an error it asks when the pause is over.
     """
-    clock = Clock()
+    clock = HandClock()
     damper, revision, condition, errors, now = Damper(clock), 1, "", 0, 0
     spent = Counter[str]()
     while now < 600_000:
@@ -140,14 +132,14 @@ def test_a_loop_of_texts_ends(event_ms: int) -> None:
 @pytest.mark.parametrize("shows", [[["a", "b"], ["c"], ["b", "c"]], [["a"], ["b"], ["c"]]])
 def test_each_request_may_show_some_of_the_reasons(shows: list[list[str]]) -> None:
     """The sample of nodes rotates; the text stays the same."""
-    damper, found = Damper(Clock()), list[Damped | None]()
+    damper, found = Damper(HandClock()), list[Damped | None]()
     for number in range(30):
         found.append(damper.rejected("a", shows[number % 3]))
     assert {damped.text for damped in found[9:] if damped is not None} == {"a; b; c"}
 
 
 def test_another_reason_begins_anew() -> None:
-    clock = Clock()
+    clock = HandClock()
     damper = Damper(clock)
     for _ in range(10):
         last = damper.rejected("a", ["a", "b"])
@@ -156,7 +148,7 @@ def test_another_reason_begins_anew() -> None:
 
 
 def test_a_node_that_passes_begins_anew() -> None:
-    damper = Damper(Clock())
+    damper = Damper(HandClock())
     for _ in range(10):
         damper.rejected("a", ["a", "b"])
     damper.passed("a")
@@ -164,7 +156,7 @@ def test_a_node_that_passes_begins_anew() -> None:
 
 
 def test_reasons_that_are_gone_are_dropped() -> None:
-    clock = Clock()
+    clock = HandClock()
     damper = Damper(clock)
     for _ in range(4):
         damper.rejected("a", ["a", "b"])
@@ -178,13 +170,13 @@ def test_reasons_that_are_gone_are_dropped() -> None:
 
 
 def test_each_pod_is_damped_by_itself() -> None:
-    damper = Damper(Clock())
+    damper = Damper(HandClock())
     assert [damper.rejected(uid, ["x"]) for uid in "abcabcabc"] == [None] * 9
     assert [form(damper.rejected(uid, ["x"])) for uid in "abd"] == ["E", "E", "."]
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    damper = Damper(Clock())
+    damper = Damper(HandClock())
     for _ in range(4):
         damper.rejected("first", ["x"])
     for number in range(40_000):
@@ -314,8 +306,8 @@ def test_rejections_take_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pod_waits_for_the_policy_that_rejects_the_most_of_its_nodes() -> None:
-    waiting = RejectedPods(Clock(), 1.0, 60.0)
-    after = AfterDecision(Clock(), rejected=waiting)
+    waiting = RejectedPods(HandClock(), 1.0, 60.0)
+    after = AfterDecision(HandClock(), rejected=waiting)
     one, other = Rejected("x", "shop/web", "zone"), Rejected("y", "spot", "price")
     after.answered(asked("a"), NODES, decision([one, other, other], None))
     after.answered(asked("b"), NODES, decision([one, one, other], None))

@@ -13,7 +13,7 @@ import pytest
 from engine.errors import BadObjectError
 from engine.objects.peer import HostPort, Workload, decode_controller
 from engine.objects.request_pod import ObjectCodec
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.types import Type
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
@@ -25,11 +25,6 @@ CONTRACT = Path(__file__).parents[2] / "contract"
 # As `kubectl get -o json` printed them in a cluster of Kubernetes 1.36.
 PODS: list[dict[str, Any]] = json.loads((CONTRACT / "pods.json").read_text("utf-8"))["items"]
 NODES: list[dict[str, Any]] = json.loads((CONTRACT / "nodes.json").read_text("utf-8"))["items"]
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 @pytest.fixture(scope="module")

@@ -35,11 +35,6 @@ GENERATOR = Path(__file__).parents[2] / "support" / "schema"
 GENERATED = "# ---- Fields of the API objects"
 
 
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
-
-
 def all_fields(schema: Schema) -> Iterator[tuple[str, Field]]:
     for record in schema.records.values():
         for field in record.fields.values():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support.seeds import edited
@@ -187,11 +187,6 @@ WARNED = [
     ),
 ]
 _ABOUT = re.compile(r"P03(4[3-9]|50)|P033[3578]")
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 @pytest.mark.parametrize(("items", "code", "written"), WARNED, ids=[w[0] for w in WARNED])

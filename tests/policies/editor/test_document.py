@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import Schema
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Samples, tokens
 from policies.editor.edited_text import EditedDocument, Meaning, complete, document, meaning
@@ -43,11 +43,6 @@ class Shop(Samples):
 
     def values(self, operand: str) -> Sequence[str]:
         return ["spot", "on-demand"] if operand == 'node.labels["capacity"]' else []
-
-
-@pytest.fixture(scope="module")
-def schema() -> Schema:
-    return load_schema()
 
 
 def made(text: str, schema: Schema) -> tuple[EditedDocument, int]:

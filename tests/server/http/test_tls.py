@@ -30,17 +30,10 @@ from server.http.tls import (
 from server.metrics.metrics import Metrics
 from server.settings import TlsFiles
 from tests.support.certificates import LONG_AGO, Keyring, in_days, put
+from tests.support.fake_clock import HandClock
 from tests.support.served import LOG
 
 DAY = 86_400.0
-
-
-@dataclass
-class Clock:
-    seconds: float
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @dataclass
@@ -48,7 +41,7 @@ class Loaded:
     """Credentials of a keyring, with their clock and their registry."""
 
     keyring: Keyring
-    clock: Clock
+    clock: HandClock
     registry: CollectorRegistry
     credentials: Credentials
 
@@ -65,7 +58,7 @@ class Loaded:
 
 
 def credentials_of(keyring: Keyring) -> Loaded:
-    clock, registry = Clock(in_days(0).timestamp()), CollectorRegistry()
+    clock, registry = HandClock(in_days(0).timestamp()), CollectorRegistry()
     credentials = Credentials(keyring.mutual(), Metrics(registry, "1.2.3"), LOG, clock)
     return Loaded(keyring, clock, registry, credentials)
 

@@ -23,6 +23,7 @@ from server.admission.checking_process import (
 )
 from server.runtime.policies import Files, Objects, PolicyReader
 from tests.support.builders import Object, placement_policy, raw
+from tests.support.fake_clock import HandClock
 from tests.support.served import PROCESSES
 
 LOG = logging.getLogger("placet.test")
@@ -212,16 +213,6 @@ class Unlucky(CheckingProcess):
         return PROCESSES[0].run(seconds, function, *args)
 
 
-class HandClock:
-    """A clock that a test puts on."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 STRICT = {"podSelector": {}, "enforcementMode": "Strict", "rules": READY}
 LATE = CheckTimeoutError("the check took longer than 20 s", "try again")
 FAILED = CheckFailedError("the process for checks ended with 1")
@@ -237,10 +228,10 @@ def test_a_check_without_a_result_is_made_again(error: Exception, calls: int) ->
     while not (found.stored and found.stored[WEB].checked.holds):
         if found.changed(objects):
             found.read(objects)
-            looks.append(clock.now)
+            looks.append(clock.seconds)
             assert found.stored[WEB].checked.holds or len(refusing(found)) == 1
-        clock.now += 1
-        assert clock.now < 100
+        clock.seconds += 1
+        assert clock.seconds < 100
     pauses = [second - first for first, second in pairwise(looks)]
     assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0][: len(pauses)]
     assert not found.changed(objects)
@@ -257,7 +248,7 @@ def test_an_edit_whose_check_has_no_result_is_taken_up_later(error: Exception) -
     found.read(second)
     assert not found.stored[WEB].checked.holds
     assert not found.changed(second)
-    clock.now += 2
+    clock.seconds += 2
     assert found.changed(second)
     assert found.changed(third)
     found.read(second)
@@ -270,7 +261,7 @@ def test_what_is_about_the_object_stays() -> None:
     limit = CheckLimitError("the check took longer than 5 s of processor time", "shorten")
     found, objects = Objects(Unlucky(2, limit), LOG, clock), stored(READY, spec=STRICT)
     found.read(objects)
-    clock.now += 10_000
+    clock.seconds += 10_000
     assert not found.changed(objects)
 
 
@@ -281,7 +272,7 @@ def test_a_file_whose_check_is_late_is_checked_again() -> None:
     first = {"a.policy": f"cluster policy a {{ {READY} }}"}
     (late,) = files.read(first).values()
     assert (late.refusing, late.knows_pods) == ((), False)
-    clock.now += 2
+    clock.seconds += 2
     assert files.changed(first)
     (checked,) = files.read(first).values()
     assert ([each.policy.name for each in checked.policies], checked.refusing) == (["a"], ())
@@ -289,5 +280,5 @@ def test_a_file_whose_check_is_late_is_checked_again() -> None:
     process.calls = process.asked + 2
     more = {**first, "b.policy": f"cluster policy b {{ {READY} }}"}
     assert [each.refusing for each in files.read(more).values()] == [(), ()]
-    clock.now += 2
+    clock.seconds += 2
     assert files.changed(more)

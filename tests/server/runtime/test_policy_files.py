@@ -21,7 +21,7 @@ from server.admission.checking_process import (
     CheckTimeoutError,
 )
 from server.runtime.policies import PolicyReader
-from tests.server.runtime.test_objects import HandClock
+from tests.support.fake_clock import HandClock
 from tests.support.rows import rows
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ def test_pods_wait_for_a_file_until_it_is_checked(
         assert broken.instead == "the pods that it selects wait"
         assert "1 policy is not in force as written" in reader.failure
         assert not reader.changed()
-        clock.now += 300
+        clock.seconds += 300
         assert reader.changed()
     process.error = None
     assert not reader.read({}).registry.refusing

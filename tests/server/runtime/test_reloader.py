@@ -26,8 +26,8 @@ from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, ClusterSource, FileCluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader, PolicyReloader
-from tests.server.runtime.test_objects import HandClock
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
+from tests.support.fake_clock import HandClock
 from tests.support.pseudo_terminal import hung_mount
 from tests.support.served import PROCESSES
 from tests.support.simulated import reloader_of
@@ -161,10 +161,10 @@ def test_a_file_that_could_not_be_read_is_read_again(policies: Path, cluster: Pa
         resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
     assert reader.failure.startswith(f"cannot read `{policies}`: too many open files")
     assert not reader.changed()
-    clock.now += 4
+    clock.seconds += 4
     assert reader.changed()
     assert [each.policy.address for each in reader.read({}).policies] == ["a"]
-    clock.now += 10_000
+    clock.seconds += 10_000
     assert not reader.changed()
 
 
