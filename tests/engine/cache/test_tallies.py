@@ -14,6 +14,7 @@ from typing import NoReturn
 import msgspec
 import pytest
 
+from engine.cache import tallies as tallies_module
 from engine.cache.tallies import AlikePods, Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
@@ -227,6 +228,40 @@ def test_a_first_count_looks_at_each_pod_once_however_often_it_is_interrupted(
     assert tally.nodes == there.on_nodes(Scope("default"))
     # A kind is evaluated once more, as a whole.
     assert len(counts.evaluated) == 100 + by_kind
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["when needed", "ahead"])
+def test_a_count_by_kinds_has_all_pods_of_all_groups(*, ahead: bool) -> None:
+    there, counts = Changing(), Hurried(1000)
+    for number in range(60):
+        there.put("default" if number % 2 else "other", number, f"n{number % 3}", number % 7 % 3)
+    if ahead:
+        list(there.tallies.group(["default", "other"]))
+        assert there.tallies.grouped == ["default", "other"]
+    for number, scope in enumerate((Scope(), Scope("default"), Scope("other"))):
+        there.put("default", number, "n0", 1)
+        counts.left = 10_000
+        tally = there.tallies.get("t", scope, counts, counts)
+        assert tally.nodes == there.on_nodes(scope)
+
+
+def test_a_count_by_kinds_begins_anew_where_pods_are_no_longer_grouped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tallies_module, "_FEW_GROUPS", 0)
+    there, counts = Changing(), Hurried(5)
+    for number in range(12):
+        there.put("default", number, "n0", number % 3)
+
+    def count() -> Tally:
+        return there.tallies.get("t", Scope("default"), counts, counts)
+
+    with pytest.raises(DeadlineExceededError):
+        count()
+    there.remove("default", 0)
+    there.remove("default", 3)
+    there.put("default", 20, "n1", 1)
+    assert finished(counts, count, 20).nodes == there.on_nodes(Scope("default"))
 
 
 def test_groups_of_pods_are_of_use_as_if_those_that_left_had_never_been_there() -> None:
