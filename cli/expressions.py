@@ -16,7 +16,8 @@ from cli.console import put_document, show, table
 from cli.render import put_findings
 from cli.written_objects import to_json
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
-from engine.enforced import EnforcedPolicies, named_annotations
+from engine.cache.informers import Needs
+from engine.enforced import EnforcedPolicies, needs
 from engine.errors import BadObjectError
 from engine.explanation.written import Tracer, Values
 from engine.objects.request_pod import ObjectCodec
@@ -32,7 +33,7 @@ from grammar.messages.diagnostics import Diagnostic, UserError
 from grammar.syntax.formatter import print_data
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.ast import Expr
-from grammar.tree.policy import COUNT_OF_NODES, Policy
+from grammar.tree.policy import COUNT_OF_NODES, ForPods, Policy
 from grammar.tree.source import Source
 from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError
@@ -80,10 +81,10 @@ class Expression:
         self._slots = compiler.slots
 
     @property
-    def annotations(self) -> frozenset[str]:
-        """The annotations of other pods that it can read."""
-        bodies = (d.body for d in self._environment.defs.values())
-        return named_annotations((self.expr, *self._environment.lets.values(), *bodies))
+    def needs(self) -> Needs:
+        """The needs of the expression and its definitions."""
+        policy, asked = self.definitions.policy, ForPods(self.expr)
+        return needs([replace(policy, items=(*policy.items, asked))])
 
     def evaluate(self, frame: Frame) -> object | Failure:
         frame.locals = [None] * self._slots

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -18,12 +19,11 @@ from urllib.parse import unquote
 import msgspec
 
 from cli.command import CommandError
-from cli.streams import waiting_for
+from cli.streams import put_line, waiting_for
 from cli.version import version
 from cli.world import Found
-from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterDocuments, DataText
-from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES, QUOTAS
+from engine.cache.informers import PODS, POLICIES, Needs, object_lists
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, bodies
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
@@ -32,13 +32,15 @@ from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.cluster.scales import Scales
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
+from engine.objects.request_pod import ObjectCodec
 from engine.program.tables import TableSpec, texts_of
+from grammar.meaning.schema import load_schema
 from grammar.tree.policy import FromFile
 from grammar.values.time import Timestamp
 
 _CHUNK_SECONDS = 60.0
 _OF_SERVER = "its file is in a folder of the server"
-# How long all sources of data have for their first rows.
+# How long all sources of data, and all owners of pods, have for their answers.
 _DATA_SECONDS = 10.0
 _FORBIDDEN, _ABSENT = 403, 404
 # Offline, a command reads files instead.
@@ -110,9 +112,24 @@ class LiveCluster:
         files = dict.fromkeys(of_files, _OF_SERVER)
         return found, files | {each.digest: each.error or late for each in failed}
 
-    def take_scales(self, cache: Cache) -> None:
-        """Asks the owners of pods that are in no list how many pods they want, as far as known."""
-        self._run(Scales(self._client, cache).take())
+    def completed(self, read: ClusterDocuments, needs: Needs) -> ClusterDocuments:
+        """What was read, and what only some policies read. Raises CommandError."""
+        return self._run(self._completed(read, needs))
+
+    async def _completed(self, read: ClusterDocuments, needs: Needs) -> ClusterDocuments:
+        if (ended := object_lists(needs).get("ended Pod")) is not None:
+            more = [(Path(self.name), each) for each in await self._list(ended)]
+            read = replace(read, contents=[*read.contents, *more])
+        if not needs.workloads:
+            return read
+        scales = Scales(self._client, read.cluster(ObjectCodec(load_schema())).pods)
+        failure = f"some owners of pods did not say within {_DATA_SECONDS:g} s how many they want"
+        with waiting_for("the owners of pods", _DATA_SECONDS), suppress(TimeoutError):
+            async with asyncio.timeout(_DATA_SECONDS):
+                failure = await scales.take()
+        if failure:
+            put_line(f"note: {failure}", sys.stderr)
+        return replace(read, scales=scales.known())
 
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""
@@ -152,8 +169,9 @@ class LiveCluster:
             except MissingRightError as error:
                 lacks[kind] = error.right
 
-        await read("Node", NODES)
-        await read("Pod", PODS)
+        lists = dict(object_lists(Needs(namespaces=True, workloads=True, groups=True, quotas=True)))
+        for kind in ("Node", "Pod"):
+            await read(kind, lists.pop(kind))
         may_decide = not lacks
         for resource in POLICIES:
             try:
@@ -163,11 +181,8 @@ class LiveCluster:
         if not may_decide:
             return Found(None, policies, lacks)
         # Only policies that read them need these, and not every user may list them.
-        for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items()]:
-            await read(kind, resource)
-        await read("ResourceQuota", QUOTAS)
-        for resource in GROUPS.values():
-            await read("PodGroup", resource)
+        for kind, resource in lists.items():
+            await read(kind.partition(" ")[0], resource)
         documents = ClusterDocuments([file], contents, Timestamp.now(), policies)
         return Found(documents, policies, lacks)
 
@@ -200,18 +215,15 @@ class LiveCluster:
 
     async def _list(self, resource: Resource) -> list[bytes]:
         """All objects as lists, as the API server sends them. Raises MissingRightError."""
-        sent: list[bytes] = []
         try:
-            with waiting_for(self.host, _CHUNK_SECONDS) as line:
-                async for body in bodies(self._client, resource, CHUNK, _CHUNK_SECONDS):
-                    sent.append(body)
-                    if len(sent) > 1:
-                        line.show(f"{resource.name}: {sum(map(len, sent)) >> 20:,} MiB …")
+            with waiting_for(self.host, _CHUNK_SECONDS):
+                return [
+                    each async for each in bodies(self._client, resource, CHUNK, _CHUNK_SECONDS)
+                ]
         except ApiError as error:
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
             raise MissingRightError(_right(resource), self._otherwise) from None
-        return sent
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
         same = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"

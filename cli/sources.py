@@ -41,7 +41,7 @@ from engine.cache.cluster_copy import (
 from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.cards.node_cards import TAKEN
-from engine.enforced import EnforcedPolicies
+from engine.enforced import EnforcedPolicies, together
 from engine.explanation.explanation import Asker
 from engine.objects.request_pod import BYPASS, FORM
 from engine.objects.workload_pods import kind_called
@@ -138,6 +138,10 @@ class AskedCluster:
         read_data(self.args, {table.name for table in tables})
         return self.rows(tables)
 
+    def completed(self, read: ClusterDocuments, needs: Iterable[Needs]) -> ClusterDocuments:
+        """The cluster with what only some policies read of a running one. Raises CommandError."""
+        return read if self.live is None else self.live.completed(read, together(needs))
+
     def policies(self, cluster: ClusterDocuments) -> Mapping[str, bytes]:
         """The policies of the cluster. Raises CommandError if there are none at all."""
         objects = cluster.policies()
@@ -154,10 +158,9 @@ class AskedCluster:
         found, paths = self._found(namespace), self.args.policies
         read = found.whole()
         policies = in_force(sources_of(paths), self.policies(read), load_schema())
-        world = World.of(replace(read, data=self.data([policies])), policies)
+        read = self.completed(replace(read, data=self.data([policies])), [policies.needs])
+        world = World.of(read, policies)
         put_useless(world)
-        if self.live is not None and policies.needs.workloads:
-            self.live.take_scales(world.cluster.pods)
         if self.live is None:
             put_notes(world.cluster, policies)
         else:
@@ -231,21 +234,13 @@ _ANNOTATIONS = (BYPASS, FORM, TAKEN)
 
 
 def misspelt_annotations(body: bytes) -> Iterator[tuple[str, str]]:
-    """The annotations that Placet does not know, each with the known annotation that it resembles.
-
-    It may have the name of a known one with the group of another.
-    """
-    pod = msgspec.json.decode(body)
-    by_name = {known.rpartition("/")[2]: known for known in _ANNOTATIONS}
-    groups = {GROUP, *(known.partition("/")[0] for known in _ANNOTATIONS)}
-    for key in pod.get("metadata", {}).get("annotations") or {}:
-        if key in _ANNOTATIONS:
-            continue
-        group, _, name = key.rpartition("/")
-        if nearest(group, groups) and (close := nearest(name, by_name)) is not None:
-            yield key, by_name[close]
-        elif (whole := nearest(key, _ANNOTATIONS)) is not None:
-            yield key, whole
+    """The annotations that Placet does not know, each with the known one that it resembles."""
+    known = {known: known for known in _ANNOTATIONS}
+    forms = known | {f"{GROUP}/{each.rpartition('/')[2]}": each for each in known}
+    for key in msgspec.json.decode(body).get("metadata", {}).get("annotations") or {}:
+        close = key if key in forms else nearest(key, forms)
+        if key not in known and close is not None:
+            yield key, forms[close]
 
 
 def _pod_of(args: argparse.Namespace, cluster: ClusterCopy, namespace: str) -> NamedPod:

@@ -186,7 +186,7 @@ def enforced(
     here = {identity(checked.policy) for checked in policies}
     files = (file for file in validation.files if not file.private)
     refusing = [c for f in files for c in f.refusing if identity(c.policy) not in here]
-    needed = _together((needs_of(refusing), *(each.needs for each in compiled.values())))
+    needed = together((needs_of(refusing), *(each.needs for each in compiled.values())))
     registry = Registry(
         [c.program for c in compiled.values()],
         refusing=map(compile_policy, refusing),
@@ -307,10 +307,10 @@ def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def needs(policies: Iterable[Policy]) -> Needs:
     """The needs of checked policies."""
-    return _together(map(_needs, policies))
+    return together(map(_needs, policies))
 
 
-def _together(found: Iterable[Needs]) -> Needs:
+def together(found: Iterable[Needs]) -> Needs:
     """The needs of all of them."""
     known = {*found}
 
@@ -338,7 +338,7 @@ def _needs(policy: Policy) -> Needs:
         annotations=named_annotations(policy).union(form),
     )
     of_kinds = ((MEANINGS[type(clause)].needs, clause) for clause in policy.clauses)
-    return _together((of_expressions, *(needs(c) for needs, c in of_kinds if needs is not None)))
+    return together((of_expressions, *(needs(c) for needs, c in of_kinds if needs is not None)))
 
 
 def named_annotations(tree: object) -> frozenset[str]:

@@ -49,6 +49,8 @@ STARTS = {
     "source awaits it, and gets its error",
     "engine/cluster/data_watching.py: create_task in _Reflected.run": "the task of the source "
     "waits for both in a group, ends with them and fails with them",
+    "engine/cluster/scales.py: create_task in Scales.take": "some owners that are asked; `take` "
+    "waits for them in a group",
     "engine/cluster/binding.py: create_task in Binder._send": "one pod whose binding is unknown; "
     "the pod counts on its node until a time, whatever happens here",
 }

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     expression = _checked(args, policies)
     if expression is None:
         return Exit.ERROR
-    codec = ObjectCodec(load_schema(), expression.annotations)
+    codec = ObjectCodec(load_schema(), expression.needs.annotations)
     cluster, pod = None, None
     # An expression alone, or of a manifest, needs no cluster.
     given = args.cluster or args.pod or args.node or args.all_nodes
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         with source_of(args) as source:
             data = source.data([policies])
             read = source.read(question_namespace(args, source.live))
-            cluster = replace(read, data=data).cluster(codec)
+            cluster = source.completed(replace(read, data=data), [expression.needs]).cluster(codec)
             if args.pod is not None or args.pod_file is not None:
                 pod = asked_pod(args, cluster, source.live)
     else:

@@ -117,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
         if not sets:
             sets = {"the policies of the cluster": in_force((), source.policies(read), schema)}
         cluster = replace(read, data=source.data(sets.values()))
+        cluster = source.completed(cluster, (each.needs for each in sets.values()))
         pods = None
         if args.pods is not None:
             pods = read_pods(args.pods, cluster, namespace or otherwise)

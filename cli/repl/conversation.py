@@ -41,8 +41,9 @@ from cli.sources import AskedCluster
 from cli.world import World, put_notes, sources_of, stored_objects
 from engine.cache.cluster_copy import NO_DATA, ClusterCopy, ClusterDocuments, NamedPod
 from engine.cache.cluster_file import SUFFIXES
+from engine.cache.informers import Needs
 from engine.cache.pod_manifests import read_pod
-from engine.enforced import enforced
+from engine.enforced import enforced, together
 from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
@@ -61,6 +62,7 @@ from policies.validation import CheckedFile, Validation, Validator, checked_file
 # The name of the policy that typed clauses form.
 NAME = "session"
 _NO_LINE = Source(NAME, "")
+_NO_NEEDS = Needs()
 _NO_CLUSTER = "begin with `placet repl --cluster SNAPSHOT`, or with `--kubeconfig FILE`"
 _NO_POD = "choose one with `:pod NAMESPACE/NAME`"
 # A definition that is typed first is used by later lines.
@@ -126,7 +128,7 @@ class ReplSession:
         self._own = self._checked((), _NO_LINE)
         self._stored: Mapping[str, StoredObject] = {}
         self._documents: ClusterDocuments | None = None
-        self._annotations: frozenset[str] = frozenset()
+        self._needs = _NO_NEEDS
         # The digests of the tables whose rows were read with the cluster.
         self._tables: frozenset[str] = frozenset()
 
@@ -220,23 +222,21 @@ class ReplSession:
 
     # ---- the cluster
 
-    def decode(self, annotations: frozenset[str] = frozenset()) -> None:
-        """Decodes the cluster again, if it lacks annotations of pods, or tables, that are read."""
-        wanted = self._annotations | self.policies.needs.annotations | annotations
-        tables = self.policies.registry.tables
+    def decode(self, asked: Needs = _NO_NEEDS) -> None:
+        """Decodes the cluster again, if it lacks what is read."""
         if self._source is None or self._documents is None:
             return
-        is_known = wanted == self._annotations and tables.keys() <= self._tables
-        if self.cluster is not None and is_known:
+        needs = together((self._needs, self.policies.needs, asked))
+        read, tables = self._documents, self.policies.registry.tables
+        if self.cluster is not None and needs == self._needs and tables.keys() <= self._tables:
             return
-        if not tables.keys() <= self._tables:
+        if tables or replace(needs, annotations=frozenset()) != _NO_NEEDS:
             with self._source() as source:
-                rows = source.rows(tables.values())
-            self._documents = replace(self._documents, data=rows)
-            self._tables = frozenset(tables)
-        self._annotations = wanted
-        self.codec = ObjectCodec(load_schema(), wanted)
-        self.cluster = self._documents.cluster(self.codec)
+                read = replace(read, data=source.rows(tables.values()))
+                read = source.completed(read, [needs])
+        self._needs, self._tables = needs, frozenset(tables)
+        self.codec = ObjectCodec(load_schema(), needs.annotations)
+        self.cluster = read.cluster(self.codec)
 
     @property
     def node_names(self) -> Sequence[str]:
@@ -396,7 +396,7 @@ def _answered(session: ReplSession, text: str) -> int:
         case "expression":
             # As `placet eval`: a row per node if the expression reads the node and none is chosen.
             expression = session.expression(text.strip())
-            session.decode(expression.annotations)
+            session.decode(expression.needs)
             if "node" in expression.names and session.node is None:
                 return put_values(expression, session.subject(), session.required_cluster())
             return put_value(expression, session.subject())

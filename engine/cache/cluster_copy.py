@@ -32,7 +32,7 @@ from engine.cache.informers import Needs
 from engine.cache.node_table import NodeWithPods, RowUse, Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.api_types import mapping
-from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller, key_of
+from engine.objects.peer import TEMPLATE_HASH, Controller, Peer, Workload, decode_controller
 from engine.objects.request_pod import ObjectCodec
 from engine.objects.workload_pods import (
     ANY_CLUSTER,
@@ -85,7 +85,8 @@ class ClusterDocuments:
 
     `read_at` is the time of a running cluster. The time of files is the newest timestamp in them.
     `objects` are the policy objects of a running cluster. The policy objects of files are in the
-    documents. `data` are tables beside the cluster, by their names or their digests.
+    documents. `data` are tables beside the cluster, by their names or their digests, and `scales`
+    the owners of its pods that are in no document.
     """
 
     files: Sequence[Path]
@@ -93,6 +94,7 @@ class ClusterDocuments:
     read_at: Timestamp | None = None
     objects: Mapping[str, bytes] | None = None
     data: Mapping[str, DataText] = field(default_factory=dict)
+    scales: Sequence[Controller] = ()
 
     @property
     def defaults(self) -> ClusterDefaults:
@@ -122,6 +124,8 @@ class ClusterDocuments:
         reading = read_cluster(codec, self.files, self.contents)
         # Of a running cluster they are not read.
         reading.cache.trust_budgets(known=self.read_at is None)
+        for owner in self.scales:
+            reading.cache.put_controller(owner)
         documents = [document for _, document in self.contents]
         return ClusterCopy(reading.cache, documents, self.files, self.read_at, self.data)
 
@@ -425,7 +429,8 @@ class CacheCopy(Cache):
         """
         spaces, workloads, number = self._spaces, self.workloads, 0
         for number, pod in enumerate(pods, 1):  # noqa: B007 - it is the result
-            key, name = key_of(pod), pod.namespace
+            name = pod.namespace
+            key = f"{name}/{pod.name}"
             beside[key] = pod
             if (space := spaces.get(name)) is None:
                 space = spaces[name] = {}

@@ -1,12 +1,14 @@
 """Scales: how many pods the workloads want whose kinds are not watched, as their `scale` says.
 
 The pods of an Argo Rollout or a CloneSet name their owner, and discovery says whether its kind has
-the subresource. An owner is asked once, and again when it has another number of pods.
+the subresource. An owner is asked once, and again when it has another number of pods; a few are
+asked at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -17,12 +19,15 @@ from engine.cluster.client import path_of
 from engine.cluster.data_fetching import DataApi, SourceError, refusal
 from engine.cluster.data_watching import resource_of
 from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
-from engine.objects.peer import Controller, Peer, decode_controller
+from engine.objects.peer import Controller, Workload, decode_controller
 from engine.objects.remembered import Remembered
 
 _SECONDS, _MOST_BYTES = 10.0, 64 << 10
 # The bytes of the kinds whose paths are known.
 _MOST_KINDS = 1 << 18
+_AT_ONCE = 8
+# An owner, its namespace, and how many pods it has.
+_Owner = tuple[Workload, str, int]
 
 
 @dataclass(eq=False, slots=True)
@@ -42,34 +47,45 @@ class Scales:
         for uid in self._asked.keys() - owners.keys():
             del self._asked[uid]
             self._cache.remove_controller(uid)
-        failed = {uid: None for uid, (_, failure) in self._asked.items() if failure}
-        same = failed.keys() | {u for u, (_, n) in owners.items() if self._asked.get(u) == (n, "")}
-        for uid in (*(u for u in owners if u not in same), *failed):
-            pod, number = owners[uid]
-            self._asked.pop(uid, None)
-            self._asked[uid] = number, ""
-            try:
-                self._cache.put_controller(await self._scaled(pod))
-            except SourceError as error:
-                if error.reason != "absent":
-                    self._asked[uid] = number, str(error)
-                if uid in failed or error.reason not in ("absent", "denied"):
-                    break
+        failed = [uid for uid, (_, failure) in self._asked.items() if failure]
+        same = {*failed, *(u for u, (_, _, n) in owners.items() if self._asked.get(u) == (n, ""))}
+        left, down = iter([*(uid for uid in owners if uid not in same), *failed]), set[str]()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_AT_ONCE):
+                tasks.create_task(self._ask(left, owners, down))
         return next((failure for _, failure in self._asked.values() if failure), "")
 
-    def _owners(self) -> Mapping[str, tuple[Peer, int]]:
-        """A pod of each owner that is not watched, and the number of them all, by its uid."""
-        found = dict[str, tuple[Peer, int]]()
+    def known(self) -> Sequence[Controller]:
+        """The owners that have said how many pods they want."""
+        return [*filter(None, map(self._cache.workloads.get, self._asked))]
+
+    async def _ask(self, left: Iterator[str], owners: Mapping[str, _Owner], down: set[str]) -> None:
+        """Asks the owners that are left, but those of kinds that cannot be asked now."""
+        for uid in left:
+            owner, namespace, number = owners[uid]
+            if (kind := f"{owner.version}/{owner.kind}") in down:
+                continue
+            failure = ""
+            try:
+                self._cache.put_controller(await self._scaled(owner, namespace, kind))
+            except SourceError as error:
+                failure = "" if error.reason == "absent" else str(error)
+                if failure and (error.reason != "denied" or uid in self._asked):
+                    down.add(kind)
+            self._asked.pop(uid, None)
+            self._asked[uid] = number, failure
+
+    def _owners(self) -> Mapping[str, _Owner]:
+        """The owners that are not watched, by uid."""
+        found = dict[str, _Owner]()
         for pod, number in self._cache.owned():
             if (owner := pod.workload) is not None and owner.version:
-                found[owner.uid] = pod, found.get(owner.uid, (pod, 0))[1] + number
+                pods = found[owner.uid][2] if owner.uid in found else 0
+                found[owner.uid] = owner, pod.namespace, pods + number
         return found
 
-    async def _scaled(self, pod: Peer) -> Controller:
-        """The owner of a pod with what it wants. Raises SourceError."""
-        owner = pod.workload
-        assert owner is not None, "only pods with an owner are asked about"
-        kind = f"{owner.version}/{owner.kind}"
+    async def _scaled(self, owner: Workload, namespace: str, kind: str) -> Controller:
+        """The owner with what it wants. Raises SourceError."""
         if (served := self._paths.get(kind)) is None:
             try:
                 served = (await resource_of(self._api, kind, "scale")).path
@@ -81,18 +97,19 @@ class Scales:
         group, _, resource = served.rpartition("/")
         if not resource:
             raise SourceError("absent", f"a {owner.kind} has no scale")
-        path = path_of(group, resource, pod.namespace, owner.name, "scale")
+        path = path_of(group, resource, namespace, owner.name, "scale")
         try:
             body = await self._api.request(
                 "GET", path, timeout_seconds=_SECONDS, most_bytes=_MOST_BYTES
             )
         except (ApiError, ApiUnreachableError) as error:
-            work = f"read how many pods {owner.title} in `{pod.namespace}` wants"
+            work = f"read how many pods {owner.title} in `{namespace}` wants"
             raise SourceError(refusal(work, error).reason, why(work, error)) from None
         with suppress(BadObjectError):
             scale = decode_controller("Scale", body)
             # A pod may name any uid: only the object itself says that it is this owner.
-            if scale.workload.uid == owner.uid:
-                replicas = scale.wants or 0
-                return Controller(msgspec.structs.replace(owner, replicas=replicas), None, replicas)
+            if (its := scale.workload).uid == owner.uid:
+                wants = scale.wants or 0
+                known = msgspec.structs.replace(owner, replicas=wants, created=its.created)
+                return Controller(known, None, wants)
         raise SourceError("absent", f"the scale of {owner.title} cannot be read")

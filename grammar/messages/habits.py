@@ -72,7 +72,6 @@ OPERATORS = _table(
     {0}.startsWith({1}) ; Kusto ; startswith startsWith
     {0}.endsWith({1}) ; Kusto ; endswith endsWith
     {0} % {1} ; SQL ; mod MOD
-    {0} / {1} ; Pascal ; div
     {0} != {1} ; SQL, Python ; xor XOR
     """
 )
@@ -99,7 +98,6 @@ CALLS = _table(
     """
     size({0}) ; Python, Go, Rego, SQL ; len length count Size Len Count Length ; ; 1
     size({0}) == 0 ; Java, PHP ; isEmpty empty is_empty ; string list map ; 1
-    size({0}) > 0 ; Java ; notEmpty nonEmpty isNotEmpty ; string list map ; 1
     math.greatest({0}, {1}) ; Python, Go, SQL ; max Max greatest MAX maximum ; ; 2
     math.least({0}, {1}) ; Python, Go, SQL ; min Min least MIN minimum ; ; 2
     {0}.max() ; Python, SQL ; max Max MAX ; list ; 1
@@ -114,12 +112,10 @@ CALLS = _table(
     math.ceil({0}) ; Rego, SQL ; ceil ceiling Ceil ; ; 1
     math.floor({0}) ; Rego, SQL ; floor Floor ; ; 1
     math.round({0}) ; Python, Rego, SQL ; round Round ; ; 1
-    math.sqrt({0}) ; Python, SQL ; sqrt ; ; 1
     string({0}) ; Python, Java ; str toString to_string ToString String sprint ; ; 1
     double({0}) ; Python ; float parseFloat toDouble to_number toFloat float64 ; ; 1
     int({0}) ; JavaScript, Go ; parseInt Number toInt integer int64 Atoi atoi to_int parse_int \
         toNumber number ; ; 1
-    bool({0}) ; JavaScript, Go ; toBool to_bool parseBool Boolean boolean ; ; 1
     {1} in {0} ; JavaScript ; contains includes has member Contains include in_array ; list
     {1} in {0} ; JavaScript, Java ; contains includes has hasKey has_key containsKey \
         hasOwnProperty contains_key exists_key ; map ; 2
@@ -144,7 +140,6 @@ CALLS = _table(
     semver({0}, true) ; Python, Nomad ; version Version parseVersion semver.parse ; ; 1
     {0}.getHours() ; Python ; hour hours ; timestamp ; 1
     {0}.getMinutes() ; Python ; minute minutes ; timestamp ; 1
-    {0}.getDayOfWeek() ; Python ; dayOfWeek ; timestamp ; 1
     {0}.getDayOfWeek() in [0, 6] ; date libraries ; isWeekend ; timestamp ; 1
     !({0}.getDayOfWeek() in [0, 6]) ; date libraries ; isWeekday ; timestamp ; 1
     cidr({1}).containsIP({0}) ; network libraries ; inCIDR cidrContains in_cidr ipInRange ; ; 2
@@ -152,46 +147,26 @@ CALLS = _table(
     {0}.format({1}) ; Rego, Go ; sprintf Sprintf ; ; 2
     {0}.getMonth() + 1 ; Python ; month ; timestamp ; 1
     {0}.substring({1}, {2}) ; SQL ; slice substring ; string ; 3
-    {0}.replace({1}, {2}) ; Java, Ruby ; replaceAll replace_all gsub ; string ; 3
     {0} == {1} ; Java, Go templates ; equals Equals eq equal isEqualTo is ; ; 2
-    {0} != {1} ; Go templates ; ne notEquals not_equal ; ; 2
-    {0} > {1} ; Go templates ; gt greaterThan ; ; 2
-    {0} >= {1} ; Go templates ; ge gte ; ; 2
-    {0} < {1} ; Go templates ; lt lessThan ; ; 2
-    {0} <= {1} ; Go templates ; le lte ; ; 2
     {0} && {1} ; Go templates ; and AND ; ; 2
     {0} || {1} ; Go templates ; or OR ; ; 2
     {0} != {1} ; Go templates, SQL ; xor XOR ; ; 2
     !({0}) ; Go templates, Rego ; not NOT negate ; bool ; 1
-    {0}.lowerAscii() == {1}.lowerAscii() ; Java, Go ; equalsIgnoreCase EqualFold ; string ; 2
     {0}.orValue({1}) ; Java ; orElse or_else getOrElse unwrap_or default unwrapOr ; optional ; 2
     {0}.hasValue() ; Java, Rust ; isPresent isSome is_some present ; optional ; 1
     {0}.value() ; Java, Rust ; get unwrap ; optional ; 1
     {0}.map(key, key) ; Python, Go ; keys Keys ; map ; 1
     {0}.transformList(key, value, value) ; Python ; values Values ; map ; 1
     {0}.map(key, key) ; JavaScript, Rego ; keys object.keys Object.keys ; ; 1
-    {0}[?{1}].orValue({2}) ; Rego ; object.get ; ; 3
     {0} ? {1} : {2} ; SQL, Terraform ; IF iif ifelse cond ternary ; ; 3
     lists.range({0}) ; Python ; range Range ; int ; 1
-    {0}.contains({1}) ; Go ; strings.Contains ; ; 2
-    {0}.startsWith({1}) ; Go ; strings.HasPrefix strings.StartsWith ; ; 2
-    {0}.endsWith({1}) ; Go ; strings.HasSuffix strings.EndsWith ; ; 2
-    {0}.lowerAscii() ; Go ; strings.ToLower ; ; 1
-    {0}.upperAscii() ; Go ; strings.ToUpper ; ; 1
-    math.greatest({0}, {1}) ; JavaScript, Go ; Math.max math.max math.Max ; ; 2
-    math.least({0}, {1}) ; JavaScript, Go ; Math.min math.min math.Min ; ; 2
-    math.floor({0}) ; JavaScript, Go ; Math.floor math.Floor ; ; 1
-    math.ceil({0}) ; JavaScript, Go ; Math.ceil math.Ceil ; ; 1
-    math.round({0}) ; JavaScript, Go ; Math.round math.Round ; ; 1
-    math.abs({0}) ; JavaScript, Go ; Math.abs math.Abs ; ; 1
     now ; SQL, Go ; now Now current_timestamp NOW getdate time ; ; 0
-    now ; Go, Python ; time.now time.Now Date.now datetime.now ; ; 0
     duration(string({0}) + 's') ; other libraries ; seconds ; int ; 1
-    duration(string({0}) + 'm') ; other libraries ; minutes ; int ; 1
     duration(string({0}) + 'd') ; other libraries ; days ; int ; 1
-    duration(string({0}) + 'h') ; other libraries ; hours ; int ; 1
     """
 )
+# Packages of others, whose functions have the same names here or in CALLS.
+_PACKAGES = frozenset("strings Math math time Date datetime object".split())
 # Functions that ask whether something is there, or not, and those with a value instead.
 PRESENCE, ABSENCE, DEFAULTS = _table(
     """
@@ -291,22 +266,17 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("schedulable enabled", "other schedulers", "!{0}.spec.unschedulable"),
             _row("version kubeVersion", "kubectl", "{0}.status.nodeInfo.kubeletVersion"),
             _row("isReady Ready healthy", "client libraries", "{0}.ready"),
-            _row("podCount numPods pod_count", "other schedulers", "size({0}.pods)"),
             _row("availabilityZone az failureDomain", "cloud providers", "{0}.zone"),
-            _row("tags metadataLabels nodeLabels", "cloud providers", "{0}.labels"),
             _row("features properties attributes meta", "Slurm, Nomad", "{0}.labels"),
             _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
             _row("uptime", "other", "{0}.age"),
         ),
         "Pod": (
-            _row("podName", "Kubernetes YAML", "{0}.name"),
-            _row("ns", "kubectl", "{0}.namespace"),
             _row("gpu gpus", "other schedulers", '{0}.requests["nvidia.com/gpu"]'),
             _row("cpu cpuRequest", "other schedulers", '{0}.requests["cpu"]'),
             _row("memory mem memoryRequest", "other schedulers", '{0}.requests["memory"]'),
             _row("node host", "kubectl", "{0}.spec.nodeName"),
             _row("priorityClass", "kubectl", "{0}.spec.priorityClassName"),
-            _row("serviceAccount", "kubectl", "{0}.spec.serviceAccountName"),
             _row("replicas", "Kubernetes YAML", "{0}.workload.replicas"),
             _row("deployment ownerName", "kubectl", "{0}.workload.name"),
             _row("owner controller ownerReferences", "kubectl", "{0}.workload"),
@@ -314,7 +284,6 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("app", "kubectl", '{0}.labels["app"]'),
             _row("resources", "Kubernetes YAML", "{0}.requests"),
             _row("scheduler", "kubectl", "{0}.spec.schedulerName"),
-            _row("tags", "cloud providers", "{0}.labels"),
             _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
         ),
         "PodSpec": (_row("replicas", "Kubernetes YAML", "pod.workload.replicas"),),
@@ -329,7 +298,6 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("resources", "Kubernetes YAML", "{0}.requests"),
             _row("cpu", "other schedulers", '{0}.requests["cpu"]'),
             _row("memory", "other schedulers", '{0}.requests["memory"]'),
-            _row("ns", "kubectl", "{0}.namespace"),
             _row("ownerReferences owner deployment controller", "kubectl", "{0}.workload"),
         ),
     }
@@ -496,4 +464,6 @@ def call(word: str, kind: str, operands: int) -> Habit | None:
         if (not row.kinds or kind in row.kinds or kind in ("dyn", "error"))
         and row.operands in (None, operands)
     )
-    return find(fitting, word)
+    # As in `strings.ToLower` and `Math.max`: the package adds nothing.
+    package, _, name = word.rpartition(".")
+    return find(fitting, name if package in _PACKAGES else word)

@@ -219,7 +219,6 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "joined": lambda text: template_of(text[1:-1]),
     "hours": lambda read: read if re.search(r"(?i)hours?(\(\))?\Z", read) else None,
     "read": lambda text: text if re.match(r"(?:node|pod|peer|victim)\b", text) else None,
-    "of_node": lambda text: text if text.startswith("node.") else None,
     "line": lambda text: " ".join(text.split()),
 }
 

@@ -33,6 +33,7 @@ KINDS = {
     "resourcequotas": "ResourceQuota",
 }
 _KIND = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/[^/]+)?/(\w+)\Z")
+_PHASE = re.compile(r"status\.phase(!?=)(\w+)")
 _CUT = b"<cut>"
 _CLOSE = b"<close>"
 
@@ -79,7 +80,8 @@ class FakeApiServer:
     Its attributes are switches: `streams` (it knows streaming lists), `authorization` (the only
     one that it takes), `answers` (given first, in order), `initial_lines` (after so many, the next
     streaming list is closed), `dropped` (so many of the next changes are shown to no open watch),
-    `forbidden` (paths that nobody may read). `single` has objects that clients get and change.
+    `forbidden` (paths that nobody may read), `held` (what ends so is answered once `go_on` is
+    set). `single` has objects that clients get and change.
     """
 
     def __init__(self) -> None:
@@ -91,6 +93,8 @@ class FakeApiServer:
         self.initial_lines: int | None = None
         self.dropped = 0
         self.forbidden: set[str] = set()
+        self.held: str | None = None
+        self.go_on = asyncio.Event()
         self.single = ObjectApi()
         self.requests: list[Request] = []
         self._changed = asyncio.Event()
@@ -178,6 +182,8 @@ class FakeApiServer:
         body = await request.read()
         asked = Request(request.method, request.path, dict(request.query), request.headers, body)
         self.requests.append(asked)
+        if self.held is not None and asked.path.endswith(self.held):
+            await self.go_on.wait()
         if self.authorization not in (None, request.headers.get("Authorization")):
             return refusal(401, "Unauthorized", "Unauthorized")
         if asked.path in self.forbidden:
@@ -208,6 +214,8 @@ class FakeApiServer:
             if int(query.get("resourceVersion") or 0) > self.version:
                 return _too_large()
             version, items = self.version, sorted(collection.objects.values(), key=_name)
+        phases = _PHASE.findall(query.get("fieldSelector", ""))
+        items = [each for each in items if _is_selected(each, phases)]
         limit = int(query.get("limit", 0)) or len(items)
         metadata = {"resourceVersion": str(version)}
         if items[limit:]:
@@ -317,6 +325,12 @@ async def listening(server: FakeApiServer, tls: SSLContext | None = None) -> Asy
 
 def _since(collection: _Collection, version: int) -> list[bytes]:
     return [line for changed, line in collection.history if changed > version]
+
+
+def _is_selected(item: dict[str, Any], phases: list[tuple[str, str]]) -> bool:
+    """Whether the phase of a pod is as a field selector says it."""
+    phase = item.get("status", {}).get("phase")
+    return all((phase == wanted) == (sign == "=") for sign, wanted in phases)
 
 
 def _name(item: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.cluster.data_fetching import METRICS
+from engine.errors import ApiError
 from tests.cli.conftest import Placet
 from tests.cli.live import asked, environment, live_shop, policy
 from tests.recorder.api_server import PATHS
@@ -49,24 +50,93 @@ async def test_explain(placet: Placet, folder: Path) -> None:
     assert found["cause"]["kind"] == "not asked yet"
 
 
+def set_of(uid: str) -> builders.Object:
+    """A pod of a CloneSet of this uid."""
+    made = builders.pod(f"set-{uid}", "shop")
+    owner = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": uid}
+    made["metadata"]["ownerReferences"] = [{**owner, "uid": uid, "controller": True}]
+    return made
+
+
+def put_scales(server: FakeApiServer, *uids: str) -> None:
+    """CloneSets that want four pods each."""
+    path = "/apis/apps.kruise.io/v1alpha1"
+    kinds = [{"name": "clonesets", "kind": "CloneSet"}, {"name": "clonesets/scale", "kind": ""}]
+    server.single.folders |= {"/apis/apps.kruise.io"}
+    server.single.objects[path] = {"resources": kinds}
+    for uid in uids:
+        scale = f"{path}/namespaces/shop/clonesets/{uid}/scale"
+        server.single.folders |= {scale.removesuffix("/scale")}
+        server.single.objects[scale] = {"metadata": {"uid": uid}, "spec": {"replicas": 4}}
+
+
+SHARE = 'share "s" { of replicas on nodes where node.zone == "a" at most 50% strict }'
+
+
 async def test_an_owner_of_another_kind_is_asked_for_its_scale(
     placet: Placet, folder: Path
 ) -> None:
-    share = 'share "s" { of replicas on nodes where node.zone == "a" at most 50% strict }'
-    made = builders.pod("set-0", "shop")
-    owner = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "set"}
-    made["metadata"]["ownerReferences"] = [{**owner, "uid": "s", "controller": True}]
-    async with live_shop(folder, policy("s", share), made) as server:
-        unknown = await asked(placet, "explain", "set-0")
-        path = "/apis/apps.kruise.io/v1alpha1"
-        scale = f"{path}/namespaces/shop/clonesets/set/scale"
-        server.single.folders |= {"/apis/apps.kruise.io", scale.removesuffix("/scale")}
-        kinds = [{"name": "clonesets", "kind": "CloneSet"}, {"name": "clonesets/scale", "kind": ""}]
-        wants = {"metadata": {"uid": "s"}, "spec": {"replicas": 4}}
-        server.single.objects |= {path: {"resources": kinds}, scale: wants}
-        known = await asked(placet, "explain", "set-0")
-    assert "how many pods `CloneSet/set` wants is not known" in unknown.out
-    assert "is not known" not in known.out
+    repl = {"stdin": ":pod shop/set-s\n:explain\npod.workload.replicas\n"}
+    async with live_shop(folder, policy("s", SHARE), set_of("s")) as server:
+        unknown = await asked(placet, "explain", "set-s")
+        unknown_there = await asked(placet, "repl", **repl)
+        before = json.loads((await asked(placet, "simulate", "-o", "json")).out)
+        put_scales(server, "s")
+        known = await asked(placet, "explain", "set-s")
+        known_there = await asked(placet, "repl", **repl)
+        after = json.loads((await asked(placet, "simulate", "-o", "json")).out)
+        value = await asked(placet, "eval", "--pod", "set-s", "pod.workload.replicas")
+    for out in (unknown.out, unknown_there.out):
+        assert "how many pods `CloneSet/s` wants is not known" in out
+    for out in (known.out, known_there.out):
+        assert "n-1" in out
+        assert "is not known" not in out
+    assert before != after
+    assert "4 : int" in known_there.out
+    assert value.out == "4 : int\n"
+
+
+async def test_owners_that_do_not_say_what_they_want_hold_no_command(
+    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uids = [f"s{number}" for number in range(20)]
+    async with live_shop(folder, policy("s", SHARE), *map(set_of, uids)) as server:
+        put_scales(server, *uids)
+        path = "/apis/apps.kruise.io/v1alpha1/namespaces/shop/clonesets/s1/scale"
+        denial = 'User "u" cannot get resource "clonesets/scale" in API group "apps.kruise.io"'
+        server.single.denied[f"GET {path}"] = ApiError(403, "Forbidden", denial)
+        denied = await asked(placet, "explain", "set-s1")
+        other = await asked(placet, "explain", "set-s2")
+        server.held = "/scale"
+        monkeypatch.setattr("cli.live._DATA_SECONDS", 0.5)
+        late = await asked(placet, "explain", "set-s2")
+        server.go_on.set()
+    assert "note: cannot read how many pods CloneSet/s1 in `shop` wants" in denied.err
+    assert "how many pods `CloneSet/s1` wants is not known" in denied.out
+    assert "is not known" not in other.out
+    assert "note: some owners of pods did not say within 0.5 s how many they want" in late.err
+    assert "how many pods `CloneSet/s2` wants is not known" in late.out
+
+
+async def test_pods_that_have_ended_are_read_where_policies_count_them(
+    placet: Placet, folder: Path
+) -> None:
+    """As the running Placet does; and only there."""
+    rules = (
+        'count done = ended pods where peer.labels["tier"] == "web"\n'
+        'filter "first" { require done == 0 message "one has ended" }'
+    )
+    ended = builders.pod("old", "shop", labels={"tier": "web"}, on="n-1", phase="Succeeded")
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": now}
+    ended["status"]["conditions"] = [ready]
+    async with live_shop(folder, policy("s", rules), ended) as server:
+        done = await asked(placet, "explain", "web-1", "n-1")
+        server.requests.clear()
+        await asked(placet, "eval", "--all-nodes", "node.zone")
+        lists = [request for request in server.requests if request.path == "/api/v1/pods"]
+    assert "one has ended" in done.out
+    assert len(lists) == 1
 
 
 async def test_eval(placet: Placet, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from engine.objects.peer import decode_controller
 from tests.support.builders import controller, pod, raw
 from tests.support.engines import peer_of
 from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_clock import until
 from tests.support.kubeconfig import kubeconfig
 
 ARGO, KRUISE = "argoproj.io/v1alpha1", "apps.kruise.io/v1alpha1"
@@ -142,7 +144,7 @@ async def test_a_failure_keeps_no_other_owner_from_being_asked_and_is_asked_abou
     assert [cache.workload(name) is not None for name in ("a", "b", "c")] == [False, False, True]
     asked = len(server.requests)
     await asking.take()
-    assert len(server.requests) == asked + 1, "of those that fail again, one is asked in each turn"
+    assert len(server.requests) == asked + 2, "those that failed are asked again in each turn"
     server.single.denied.clear()
     assert await asking.take() == ""
     assert all(cache.workload(name) is not None for name in ("a", "b"))
@@ -168,3 +170,36 @@ async def test_a_pod_that_names_the_owner_of_others_changes_nothing(
     cache.put_pod(peer_of(forged))
     assert await asking.take() == ""
     assert cache.workload("web") is None
+
+
+@pytest.mark.fake_clock
+async def test_a_few_owners_are_asked_at_once_and_none_of_a_kind_that_is_down(
+    server: FakeApiServer, scales: tuple[Scales, Cache]
+) -> None:
+    asking, cache = scales
+    names = [f"s{number}" for number in range(100)]
+    for name in names:
+        wants(server, KRUISE, f"clonesets/{name}", 3)
+        cache.put_pod(peer_of(owned(name, owner=name)))
+    wants(server, ARGO, "rollouts/web", 4)
+    cache.put_pod(peer_of(owned("web-1", "Rollout", ARGO)))
+
+    def asked() -> int:
+        return sum(request.path.endswith("/scale") for request in server.requests)
+
+    server.held = "/scale"
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(asking.take())
+        await until(lambda: asked() >= 8)
+        await asyncio.sleep(0.1)
+        assert asked() == 8
+        for name in names:
+            path = f"GET /apis/{KRUISE}/namespaces/shop/clonesets/{name}/scale"
+            server.single.denied[path] = ApiError(500, "InternalError", "it broke")
+        server.go_on.set()
+    assert "it broke" in first.result()
+    assert [each.workload.title for each in asking.known()] == ["Rollout/web"]
+    assert asked() == 9
+    server.single.denied.clear()
+    assert await asking.take() == ""
+    assert len(asking.known()) == len(names) + 1
