@@ -51,6 +51,11 @@ def pod(
     }
 
 
+def web(name: str, on: str | None = None, namespace: str = "default", **fields: Any) -> Object:
+    """A pod with the label `app: web`."""
+    return pod(name, namespace, labels={"app": "web"}, on=on, **fields)
+
+
 def node(
     name: str,
     zone: str | None = None,

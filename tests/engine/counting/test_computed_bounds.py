@@ -22,7 +22,7 @@ from tests.engine.counting.helpers import (
     numbers,
     update,
 )
-from tests.support.builders import Object, node, pod
+from tests.support.builders import Object, node, pod, web
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
 from tests.support.rows import rows
 
@@ -34,10 +34,6 @@ NODES = [
     node("e"),
 ]
 SLOTS = 'int(node.labels["slots"])'
-
-
-def web(name: str, on: str | None = None) -> Object:
-    return pod(name, labels={"app": "web"}, on=on)
 
 
 ZONE = 'group zone by node.labels["zone"] '

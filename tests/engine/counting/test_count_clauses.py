@@ -20,7 +20,7 @@ from tests.engine.counting.helpers import (
     counting_of,
 )
 from tests.support.books import integers, table
-from tests.support.builders import Object, controller, node, pod
+from tests.support.builders import Object, controller, node, pod, web
 from tests.support.engines import evaluation_of, frame_of
 from tests.support.rows import rows
 
@@ -31,10 +31,6 @@ NODES = [
     node("c", labels={"cap": "od", "zone": "y"}),
     node("d"),
 ]
-
-
-def web(name: str, on: str | None = None) -> Object:
-    return pod(name, labels={"app": "web"}, on=on)
 
 
 def share(bound: str) -> str:

@@ -33,7 +33,7 @@ from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.values.errors import EvaluationError
 from tests.support.books import examples
-from tests.support.builders import Object, namespace, node, pod, raw
+from tests.support.builders import Object, namespace, node, pod, raw, web
 from tests.support.engines import (
     CODEC,
     NOW,
@@ -55,10 +55,6 @@ APART = (
 
 def db(name: str, on: str | None = None, where: str = "default", **fields: Any) -> Object:
     return pod(name, where, labels={"app": "db"}, on=on, **fields)
-
-
-def web(name: str, on: str | None = None, where: str = "default", **fields: Any) -> Object:
-    return pod(name, where, labels={"app": "web"}, on=on, **fields)
 
 
 def passing(engine: Engine, asked: Object, nodes: Sequence[str] = ("n1", "n2", "n3")) -> list[str]:
@@ -163,10 +159,10 @@ def test_exempt_pods_keep_nobody_out_and_are_kept_out_nowhere() -> None:
     exemptions = Exemptions(frozenset({"kube-system"}), by_annotation=True)
     engine = engine_over(APART, cache, exemptions=exemptions)
     assert passing(engine, web("web-1")) == ["n1", "n2"]
-    assert passing(engine, web("dns", where="kube-system")) == ["n1", "n2", "n3"]
+    assert passing(engine, web("dns", namespace="kube-system")) == ["n1", "n2", "n3"]
     engine = engine_over(APART, cache, exemptions=NO_EXEMPTIONS)
     assert passing(engine, web("web-1")) == []
-    assert passing(engine, web("dns", where="kube-system")) == []
+    assert passing(engine, web("dns", namespace="kube-system")) == []
 
 
 @pytest.mark.parametrize(

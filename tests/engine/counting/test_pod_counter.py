@@ -25,7 +25,7 @@ from tests.engine.counting.helpers import (
     counting_of,
     update,
 )
-from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
+from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw, web
 from tests.support.engines import NOW, peer_of
 from tests.support.rows import rows
 
@@ -40,10 +40,6 @@ NODES = [node("n1"), node("n2"), node("n3", labels={"cap": "spot"})]
 
 def share(of: str, bound: str = "at most 9") -> str:
     return f'share "s" {{ of {of} on nodes where node.name == "n3" {bound} strict }}'
-
-
-def web(name: str, **fields: Any) -> Object:
-    return pod(name, labels=WEB, **fields)
 
 
 def nominated(made: Object, to: str) -> Object:

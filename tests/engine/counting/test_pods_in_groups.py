@@ -13,7 +13,7 @@ from engine.explanation.inspection import Inspection
 from engine.work import finished
 from tests.engine.counting.helpers import ASKED, Counting, clause_of, counting_of, update
 from tests.support.books import examples
-from tests.support.builders import Object, node, pod, raw
+from tests.support.builders import Object, node, pod, raw, web
 from tests.support.engines import cache_of, engine_over, peer_of
 
 WEB = {"app": "web"}
@@ -30,10 +30,6 @@ CLAUSES = (
     f'spread "l" {{ {PODS} over node.zone skew at most 9 strict }}',
     f'share "l" {{ of {PODS} on nodes where node.labels["cap"] == "spot" at most 9 strict }}',
 )
-
-
-def web(name: str, **fields: object) -> Object:
-    return pod(name, labels=WEB, **fields)  # type: ignore[arg-type]
 
 
 def nominated(name: str, to: str, priority: int = 5) -> Object:

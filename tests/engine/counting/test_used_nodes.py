@@ -15,15 +15,11 @@ from engine.decision.verdict import Feasible
 from engine.errors import BriefWaitError
 from tests.engine.counting.helpers import ASKED, Counting, counting_of
 from tests.support.books import examples
-from tests.support.builders import Object, node, pod, raw
+from tests.support.builders import Object, node, pod, raw, web
 from tests.support.engines import cache_of, engine_over
 
 WEB = 'pods where peer.labels["app"] == "web"'
 NODES = [node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")] + [node("other")]
-
-
-def web(name: str, on: str | None = None) -> Object:
-    return pod(name, labels={"app": "web"}, on=on)
 
 
 def used(bound: str, pool: str = ' where node.labels["pool"] == "a"') -> str:

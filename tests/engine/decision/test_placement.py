@@ -15,7 +15,7 @@ from engine.errors import BriefWaitError, WaitingError
 from engine.objects.peer import decode_controller
 from engine.program.policy_time import DecisionTime
 from grammar.values.time import SECOND, Timestamp
-from tests.support.builders import Object, controller, node, pod, raw
+from tests.support.builders import Object, controller, node, pod, raw, web
 from tests.support.engines import NOW, Silent, cache_of, engine_over, peer_of
 from tests.support.rows import rows
 
@@ -38,10 +38,6 @@ def share(bound: str) -> str:
 
 SPREAD = f'spread "z" {{ pods where {IS_WEB} over node.labels["zone"] skew at most 1 strict }}'
 LIMIT = f'limit "l" {{ pods where {IS_WEB} per node at most 1 strict }}'
-
-
-def web(name: str, on: str | None = None) -> Object:
-    return pod(name, labels={"app": "web"}, on=on)
 
 
 def gated(name: str) -> Object:
