@@ -5,6 +5,7 @@ fields of scheduler-plugins that are read.
 """
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -159,6 +160,56 @@ def test_a_group_that_comes_after_its_pods(groups: Groups, api: str) -> None:
     groups.create(api, name, 4)
     wait_whole(cluster, groups.gangs, name, size=4, seconds=30)
     cluster.delete_pods()
+
+
+# kube-scheduler's own gangs; from 1.37 on they need no gate of their own.
+OWN_GANGS = f"{GATE},TopologyAwareWorkloadScheduling=true" + (
+    ",GangScheduling=true" if MINOR < 37 else ""
+)
+TWO = """policy two {
+  for pods where "group" in pod.labels
+  limit "two" { pods where "group" in peer.labels per node at most 2 strict }
+}"""
+
+
+def test_groups_that_kube_scheduler_places_itself_beside_a_strict_limit(
+    programs: Path, tmp_path: Path
+) -> None:
+    """It asks about a member once for each rack, in one cycle: both groups fit, each in a rack."""
+    with control_plane(programs, tmp_path, OWN_GANGS, SERVED) as plane, ExitStack() as running:
+        create_role(Api(plane))
+        cluster = Cluster(plane, f"e2e-{secrets.token_hex(4)}")
+        cluster.create_nodes(node(f"{rack}{n}", {"rack": rack}) for rack in "ab" for n in range(2))
+        policies = tmp_path / "two.policy"
+        policies.write_text(TWO)
+        flags = f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none", "--bind"
+        server = running.enter_context(placet(tmp_path, policies, *flags))
+        server.wait_ready()
+        address = f"http://127.0.0.1:{server.port}"
+        entry = extender(address, node_cache_capable=True, binds=True)
+        running.enter_context(kube_scheduler(plane, tmp_path, [entry], flags=[OWN_GANGS]))
+        members = []
+        for name in ("one", "two"):
+            group = {
+                "apiVersion": f"{KUBERNETES}/{POD_GROUPS}",
+                "kind": "PodGroup",
+                "metadata": {"name": name, "namespace": cluster.namespace},
+                "spec": {
+                    "schedulingPolicy": {"gang": {"minCount": 4}},
+                    "schedulingConstraints": {"topology": [{"key": "rack"}]},
+                },
+            }
+            cluster.kubectl("create", "-f", "-", text=json.dumps(group))
+            spec: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}}
+            members += [
+                pod(f"{name}-{n}", cluster.namespace, {"group": name}, **spec) for n in range(4)
+            ]
+        cluster.create_pods(members)
+        placed = cluster.wait_placed([each["metadata"]["name"] for each in members], 60)
+        assert sorted(placed.values()) == sorted(["a0", "a1", "b0", "b1"] * 2)
+        assert {len({placed[f"{name}-{n}"][0] for n in range(4)}) for name in ("one", "two")} == {1}
+        # Not about all four nodes at a time.
+        assert re.search(r'verb="filter".* offered=2 ', (tmp_path / "placet.log").read_text())
 
 
 @pytest.mark.skipif(MINOR < 37, reason="before 1.37 kube-scheduler evicts pods one by one")
