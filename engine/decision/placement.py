@@ -320,13 +320,9 @@ class Placement:
 
     def open(self, call: VerbCall, rows: NodeRows) -> Mask:
         """Which of these nodes have headroom under every strict clause, and room for the pod."""
-        mask = np.ones(len(rows), np.bool_)
-        if not (call.plan.counts.strict or call.plan.rooms):
-            return mask
         question = _question(call, call.snapshot, rows)
-        for headroom in (*self._of(call.plan.counts, question), *self._of_rooms(question)):
-            mask &= headroom.open
-        return mask
+        headrooms, _ = self._whole(call.plan.counts, question)
+        return _opened(headrooms, np.ones(len(rows), np.bool_))
 
     def reserve(self, call: VerbCall, row: int) -> None:
         """Counts a pod on a node that it is to be offered, as if it had been."""
@@ -377,24 +373,17 @@ class Placement:
         self._check_workload(call)
         counts, question = call.plan.counts, _question(call, snapshot, rows, suits)
         feasible: Mask = decided.codes == 0
-        if not counts.strict and not question.rooms:
-            self._offer(question, feasible, is_narrow=False, predicts=predicts)
-            return decided
-        evaluation = question.evaluation
-        before = self.in_flight.narrow_offer(question.context.pod.uid)
-        counted = self._of(counts, question)
-        headrooms: list[Headroom] = [*counted, *self._of_rooms(question)]
+        before = self.in_flight.narrow_offer(call.pod.uid)
+        headrooms, own = self._whole(counts, question)
         if not headrooms:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
-        own = counted[: counts.own]
-        opened = _opened(headrooms, feasible)
-        asked = question.context.pod
+        opened, asked = _opened(headrooms, feasible), question.context.pod
         if not np.count_nonzero(opened):
             # An error about a placement would end the whole cycle of a group.
             if not asked.own_group:
                 self.in_flight.forget(asked.uid)
-                _check_hopeful(headrooms, feasible, evaluation)
+                _check_hopeful(headrooms, feasible, question.evaluation)
             return _rejected(decided, headrooms, own, feasible, opened, question)
         # A group is asked about again for its next placement.
         if before is not None and not (before.excused or asked.own_group):
@@ -418,15 +407,11 @@ class Placement:
         """
         self.check(call, asked=False)
         counts, question = call.plan.counts, _question(call, call.snapshot, rows)
-        if not counts.strict and not question.rooms:
-            return decided
         feasible: Mask = decided.codes == 0
-        counted = self._of(counts, question)
-        headrooms: list[Headroom] = [*counted, *self._of_rooms(question)]
+        headrooms, own = self._whole(counts, question)
         opened = _opened(headrooms, feasible)
         if not np.count_nonzero(opened):
             _check_hopeful(headrooms, feasible, question.evaluation)
-        own = counted[: counts.own]
         return _rejected(decided, headrooms, own, feasible, opened, question)
 
     def narrowed(
@@ -453,6 +438,15 @@ class Placement:
         if not question.rooms or (others := self.in_flight.holding(pod, table)) is None:
             return []
         return [each for room in question.rooms for each in room.headrooms(others, question)]
+
+    def _whole(
+        self, counts: CountClauses, question: Question
+    ) -> tuple[Sequence[Headroom], Sequence[CountHeadroom]]:
+        """The headrooms of all that may keep the pod out, and those of its strict clauses."""
+        if not counts.strict and not question.rooms:
+            return (), ()
+        counted = self._of(counts, question)
+        return [*counted, *self._of_rooms(question)], counted[: counts.own]
 
     def _of(self, counts: CountClauses, question: Question) -> list[CountHeadroom]:
         counter = self.counter(question.table, question.context)
