@@ -103,7 +103,6 @@ CALLS = _table(
     {0}.max() ; Python, SQL ; max Max MAX ; list ; 1
     {0}.min() ; Python, SQL ; min Min MIN ; list ; 1
     {0}.sum() ; Python, SQL ; sum Sum SUM total ; list ; 1
-    {0}.sum() / size({0}) ; SQL ; avg mean AVG average ; list ; 1
     {0} ; Python ; list tuple ; list ; 1
     {0}.sort() ; Python ; sorted sort_by order ; list ; 1
     {0}.reverse() ; Python ; reversed ; ; 1

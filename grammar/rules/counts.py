@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from math import inf
 
 from grammar.clauses.filter import Filter
@@ -120,21 +121,19 @@ def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
 def _full_where_it_must_be(tree: Tree) -> Iterator[Diagnostic]:
     """`at most N` beside `at least M` of the same pods in one place: later pods have no place."""
     strict = [c for c in tree.clauses(Limit) if c.strength.strict and not c.added]
-    for least in (c for c in strict if c.bound.kind == "at least" and not c.per.counted):
-        where = least.pods.where if least.pods is not None else None
-        if not tree.constant(least.bound.amount) or not (
-            where is None or _counts_itself(where, tree)
-        ):
+    for least, most in permutations(strict, 2):
+        if not (least.bound.kind == "at least" != most.bound.kind) or least.per.counted:
             continue
-        for most in (c for c in strict if c.bound.kind != "at least"):
-            same = (most.per, most.pods, most.when) == (least.per, least.pods, least.when)
-            if same and (number := tree.constant(most.bound.amount)):
-                message = (
-                    f"with limit `{most.name}` only {number:g} of these pods have a place: others "
-                    "must go where one is, and there is no room"
-                )
-                hint = "let one of the two limits be about another place"
-                yield finding(message, least.bound.span, hint)
+        where = least.pods.where if least.pods is not None else None
+        is_needed = tree.constant(least.bound.amount) and _counts_itself(where, tree)
+        number = tree.constant(most.bound.amount)
+        if is_needed and number and _about(most, tree) == _about(least, tree):
+            message = (
+                f"with limit `{most.name}` only {number:g} of these pods have a place: others "
+                "must go where one is, and there is no room"
+            )
+            hint = "let one of the two limits be about another place"
+            yield finding(message, least.bound.span, hint)
 
 
 def _without_itself(where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagnostic]:
@@ -149,18 +148,34 @@ def _without_itself(where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagno
         yield instead(message, where.span, tree.shown(counted))
 
 
-def _counts_itself(where: ast.Expr, tree: Tree) -> bool:
-    """Whether the policy's own pods are counted, as far as its `for` says it."""
-    selector, namespace = tree.policy.selector, tree.policy.namespace
-    known = {tree.shown(each) for each in (conjuncts(selector) if selector is not None else ())}
-    if namespace is not None:
-        known.add(f"pod.namespace == {print_string(namespace)}")
-    for part in conjuncts(of_peer(where, "peer", "pod")):
+# A label that may not be there, which is another spelling of its read.
+_OR_EMPTY = re.compile(r'\[\?("[^"]*")\](?:\.orValue\(""\))?(?= == |$)')
+
+
+def _about(limit: Limit, tree: Tree) -> object:
+    """The place and the pods that a limit is about, however its conditions are spelt."""
+    pods = limit.pods
+    counted = pods and (replace(pods, where=None), _said(pods.where, tree))
+    return limit.per, counted, _said(limit.when, tree)
+
+
+def _said(condition: ast.Expr | None, tree: Tree) -> set[str]:
+    """What a condition says, in any order and without what is always so."""
+    found = {"true"}
+    for part in conjuncts(condition) if condition is not None else ():
+        sides = [_OR_EMPTY.sub(r"[\1]", tree.shown(part))]
         if isinstance(part, ast.Binary) and part.op == "==":
-            known.add(f"{tree.shown(part.left)} == {tree.shown(part.left)}")
-        if part != ast.Literal(True, BOOL) and tree.shown(part) not in known:
-            return False
-    return True
+            sides = sorted(sides[0].split(" == "))
+        # What is equal to itself is always so.
+        found.add(" == ".join(sides) if len({*sides}) == len(sides) else "true")
+    return found
+
+
+def _counts_itself(where: ast.Expr | None, tree: Tree) -> bool:
+    """Whether the policy's own pods are counted, as far as its `for` says it."""
+    namespace = print_string(tree.policy.namespace or "")
+    known = {f"{namespace} == pod.namespace", *_said(tree.policy.selector, tree)}
+    return where is None or _said(of_peer(where, "peer", "pod"), tree) <= known
 
 
 # ---- shares
@@ -201,10 +216,8 @@ def _kept(bound: Bound, tree: Tree) -> Fact | None:
 
 # ---- percent signs
 
-# A share of this many pods, if it is round, is mostly a percentage.
-_LEAST_PERCENT = 20
-_ROUND_PERCENT = 5
-_THIRDS = (33, 66, 67)
+# A share of this many pods is mostly a percentage.
+_ROUND = {*range(20, 101, 5), 33, 66, 67}
 
 
 @rule("P0347")
@@ -218,16 +231,11 @@ def share_without_percent(tree: Tree) -> Iterator[Diagnostic]:
         if bound.percent and 0 < number < 1:
             message = f"{number:g}% is less than one of {_WHOLE} pods"
             yield instead(message, bound.span, f"{bound.kind} {_WHOLE * number:g}%")
-        elif not bound.percent and not isinstance(bound.amount, ast.Expr) and _is_round(number):
+        elif not bound.percent and not isinstance(bound.amount, ast.Expr) and number in _ROUND:
             meant = f"{bound.kind} {number:g}%"
             message = f"this is {number:g} pods, and not a part of them"
             hint = f"write `{meant}` for a part, or name the number of pods by a `let`"
             yield finding(message, bound.span, hint, Fix(bound.span, meant))
-
-
-def _is_round(number: float) -> bool:
-    is_round = number % _ROUND_PERCENT == 0 or number in _THIRDS
-    return is_round and _LEAST_PERCENT <= number <= _WHOLE
 
 
 # ---- domains
@@ -270,22 +278,15 @@ def sum_in_filter(tree: Tree) -> Iterator[Diagnostic]:
     limit = "`limit … { sum … of all pods where … per node at most … strict }`"
     for clause in (c for c in tree.clauses(Filter) if not c.at_bind):
         for call in walk(clause.requires):
-            if (
-                isinstance(call, ast.Call)
-                and call.function == "sum"
-                and any(map(_asked, walk(call)))
-            ):
+            if isinstance(call, ast.Call) and call.function == "sum" and _is_asked(call):
                 yield finding(message, call.span, f"write a {limit} instead, which counts them")
                 break
 
 
-def _asked(expr: ast.Expr) -> bool:
-    """Whether an expression is what a pod asks for."""
-    match expr:
-        case ast.Select(operand, "requests" | "limits"):
-            return operand.type.name == "Peer"
-        case _:
-            return False
+def _is_asked(call: ast.Expr) -> bool:
+    """Whether an expression reads what a pod asks for."""
+    fields = (e for e in walk(call) if isinstance(e, ast.Select))
+    return any(e.name in ("requests", "limits") and e.operand.type.name == "Peer" for e in fields)
 
 
 @rule("P0319")

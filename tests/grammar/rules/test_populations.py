@@ -7,6 +7,8 @@ from tests.support.books import table
 
 WEB = 'for pods where pod.labels["app"] == "web"'
 PEER = 'pods where peer.labels["app"] == "web"'
+OR_EMPTY = 'pods where peer.labels[?"app"].orValue("") == "web"'
+OWN = 'pods where peer.labels["app"] == pod.labels["app"]'
 
 
 @table(
@@ -20,9 +22,19 @@ PEER = 'pods where peer.labels["app"] == "web"'
          | limit "a" { per node at most 1 strict } limit "b" { per node «at least 1» strict }
     the same pods, in any order
          | WEB limit "b" { PEER per node «at least 1» strict } limit "a" { PEER per node at most 2 strict }
+    with a label that may not be there
+         | WEB limit "a" { OR per node at most 1 strict } limit "b" { PEER per node «at least 1» strict }
+    turned, and with what is always so
+         | WEB limit "a" { PEER per node at most 1 strict } limit "b" { pods where "web" == peer.labels["app"] && peer.uid == peer.uid per node «at least 1» strict }
+    of the pod's own label
+         | limit "a" { OWN per node at most 1 strict } limit "b" { pods where pod.labels[?"app"] == peer.labels[?"app"] per node «at least 1» strict }
     # near misses
+    not of another operator
+         | WEB limit "a" { pods where peer.labels["app"] < "web" per node at most 1 strict } limit "b" { PEER per node at least 1 strict }
     not of another place
          | limit "a" { per node at most 1 strict } limit "b" { per zone at least 1 strict }
+    not of another label
+         | limit "a" { PEER per node at most 1 strict } limit "b" { pods where peer.labels["a"] == pod.labels["a"] per node at least 1 strict }
     not at most one             | limit "l" { per node at most 1 strict }
     not near one                | limit "l" { per zone at least 1 strict }
     not of other pods
@@ -33,7 +45,7 @@ PEER = 'pods where peer.labels["app"] == "web"'
     """  # noqa: E501
 )
 def test_limits_that_keep_their_own_pods_out(items: str) -> None:
-    text, wanted = findings(items, "P0339", WEB=WEB, PEER=PEER)
+    text, wanted = findings(items, "P0339", WEB=WEB, PEER=PEER, OWN=OWN, OR=OR_EMPTY)
     assert found(text, ["P0339"]) == wanted
 
 
