@@ -97,6 +97,23 @@ def test_in_flight_pods_keep_others_out_of_where_they_may_end() -> None:
     assert passing(engine, web("web-1"), ["n1", "n3"]) == ["n3"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("{ all", 'when "loud" in namespaceObject.labels { all', id="whom it governs"),
+        pytest.param('!= "db"', '!= "db" && "loud" in namespaceObject.labels', id="whom it counts"),
+    ],
+)
+def test_labels_of_namespaces_are_those_of_the_moment(before: str, after: str) -> None:
+    cache = cache_of(NODES[:1], [db("db-0", on="n1")])
+    assert APART.count(before) == 1
+    engine = engine_over(APART.replace(before, after), cache)
+    for labels in ({}, {"loud": "yes"}, {}, {"loud": "no"}):
+        cache.put_namespace(decode_namespace(raw(namespace("default", labels=labels))))
+        assert passing(engine, web("web-1"), ["n1"]) == ([] if labels else ["n1"])
+        engine.in_flight.forget(web("web-1")["metadata"]["uid"])
+
+
 def test_assumed_pods_and_nominated_pods_do_too() -> None:
     cache = cache_of(NODES, [db("db-0")])
     engine = engine_over(APART, cache)
