@@ -50,15 +50,18 @@ class Kubelets:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._bound = bound
-        self._work: SimpleQueue[_Work | None] = SimpleQueue()
-        self._workers = [threading.Thread(target=self._run, daemon=True) for _ in range(WORKERS)]
+        # A pod always has the same worker, so that it does not run again after its end.
+        self._work: list[SimpleQueue[_Work | None]] = [SimpleQueue() for _ in range(WORKERS)]
+        self._workers = [
+            threading.Thread(target=self._run, args=(work,), daemon=True) for work in self._work
+        ]
         for worker in self._workers:
             worker.start()
 
     def stop(self) -> None:
         """Start and end no more pods, once those are done whose time has come."""
-        for _ in self._workers:
-            self._work.put(None)
+        for work in self._work:
+            work.put(None)
         for worker in self._workers:
             worker.join()
 
@@ -75,9 +78,9 @@ class Kubelets:
         now = PlacedPod(name, labels, pod["spec"]["nodeName"], terminating, uid)
         before, self.pods[name] = self.pods.get(name), now
         if before is None:
-            self._bound(now)
             change = {"metadata": {"uid": uid}, "status": RUNNING}
-            self._work.put(("PATCH", f"{self._path}/{name}/status", change))
+            self._put(("PATCH", f"{self._path}/{name}/status", change))
+            self._bound(now)
         if terminating and (before is None or not before.terminating):
             options = {**AT_ONCE, "preconditions": {"uid": uid}}
             self._later(END_SECONDS, ("DELETE", f"{self._path}/{name}", options))
@@ -91,13 +94,16 @@ class Kubelets:
         self._later(seconds, ("PATCH", f"{self._path}/{pod.name}/status", change))
 
     def _later(self, seconds: float, work: _Work) -> None:
-        timer = threading.Timer(seconds, self._work.put, (work,))
+        timer = threading.Timer(seconds, self._put, (work,))
         timer.daemon = True
         timer.start()
 
-    def _run(self) -> None:
+    def _put(self, work: _Work) -> None:
+        self._work[hash(work[1].removesuffix("/status")) % WORKERS].put(work)
+
+    def _run(self, waiting: SimpleQueue[_Work | None]) -> None:
         with self._api.kept() as request:
-            while (work := self._work.get()) is not None:
+            while (work := waiting.get()) is not None:
                 # The pod may be gone, or another one of its name may be there.
                 with suppress(ApiError):
                     try:
