@@ -37,7 +37,7 @@ MINUTES = float(os.environ.get("MINUTES") or 2)
 MEMORY_BYTES, PLACED_SECONDS, RECOVERED_SECONDS = 512 << 20, 2.0, 30.0
 # What an attack may send. The API server keeps all that it got in the last minutes: with ten times
 # as much of each it has no memory left, and what is measured is its end.
-BYTES_A_SECOND = 500_000
+BYTES_A_SECOND = 200_000
 LIMIT = """  limit "few" {
     pods where peer.labels["app"] == "web"
     per node at most 40 strict
