@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 from math import inf
 
 from grammar.clauses.filter import Filter
@@ -190,19 +190,18 @@ def conflicting_shares(tree: Tree) -> Iterator[Diagnostic]:
     satisfy both.
     """
     strict = [c for c in of_kind(tree.written.items, Share) if c.strength.strict]
-    for number, later in enumerate(strict):
-        for earlier in strict[:number]:
-            about = [(s.pods, s.when, s.on, s.bound.percent) for s in (earlier, later)]
-            one, other = (_kept(share.bound, tree) for share in (earlier, later))
-            if about[0] != about[1] or one is None or other is None or not one.excludes(other):
-                continue
-            percent = "%" if earlier.bound.percent else ""
-            says = f"{earlier.bound.kind} {tree.constant(earlier.bound.amount)}{percent}"
-            message = f"this contradicts share `{earlier.name}`"
-            hint = f"change one of them: that share says {says}"
-            kinds = {earlier.bound.kind, later.bound.kind}
-            severity: Severity = "error" if percent and "at least" in kinds else "warning"
-            yield finding(message, later.bound.span, hint, severity=severity)
+    for earlier, later in combinations(strict, 2):
+        about = [(s.pods, s.when, s.on, s.bound.percent) for s in (earlier, later)]
+        one, other = (_kept(share.bound, tree) for share in (earlier, later))
+        if about[0] != about[1] or one is None or other is None or not one.excludes(other):
+            continue
+        percent = "%" if earlier.bound.percent else ""
+        says = f"{earlier.bound.kind} {tree.constant(earlier.bound.amount)}{percent}"
+        message = f"this contradicts share `{earlier.name}`"
+        hint = f"change one of them: that share says {says}"
+        kinds = {earlier.bound.kind, later.bound.kind}
+        severity: Severity = "error" if percent and "at least" in kinds else "warning"
+        yield finding(message, later.bound.span, hint, severity=severity)
 
 
 def _kept(bound: Bound, tree: Tree) -> Fact | None:
