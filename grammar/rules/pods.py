@@ -300,7 +300,7 @@ def value_of_no_gang(tree: Tree) -> Iterator[Diagnostic]:
         if changing is not None:
             message = f"`{'.'.join(changing.path)}` changes when a pod is placed"
             yield catalogue.no_gangs(message, changing.span, "error")
-        elif not found:
+        elif all(read.path[1:] == ("namespace",) for read in found):
             yield catalogue.no_gangs("this is the same for all pods of a namespace", by.span)
         elif isinstance(by, ast.Select) and found[0].path[1:] in _OWN:
             yield catalogue.no_gangs(f"each pod has a `{tree.shown(by)}` of its own", by.span)
