@@ -221,9 +221,11 @@ _ROUND = {*range(20, 101, 5), 33, 66, 67}
 
 @rule("P0347")
 def share_without_percent(tree: Tree) -> Iterator[Diagnostic]:
-    """The bound of a share without a percent sign."""
-    for clause in of_kind(tree.written.items, Share):
-        bound = clause.bound
+    """The bound of a share, or the number of a gang, without a percent sign."""
+    bounds = [clause.bound for clause in of_kind(tree.written.items, Share)]
+    needed = [gang.of_all for gang in of_kind(tree.written.items, Gang) if gang.by is None]
+    bounds += [Bound("at least", n.amount, n.percent, span=n.span) for n in needed if n is not None]
+    for bound in bounds:
         number = tree.constant(bound.amount)
         if number is None:
             continue
