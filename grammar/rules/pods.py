@@ -116,14 +116,22 @@ def filter_of_one_pod(tree: Tree) -> Iterator[Diagnostic]:
             yield finding(message, parts[0].span, hint)
 
 
+# What nearly all nodes have in common.
+_ALIKE = frozenset({"node.ready", 'node.labels["kubernetes.io/os"]'})
+
+
 @rule("P0350")
 def equal_score(tree: Tree) -> Iterator[Diagnostic]:
-    """A score that is the same for all nodes."""
+    """A score or a domain that is the same for all nodes, or for nearly all."""
     for clause in of_kind(tree.written.items, Score):
         if tree.read_by(clause.value, *clause.ends) <= OF_POD:
             message = "this reads nothing of the node, so all nodes get the same score"
             hint = "write a value of the node, or a `when` if it is about the pod"
             yield finding(message, clause.value.span, hint)
+    for domain in [clause.domain for clause in tree.policy.clauses]:
+        if domain and tree.shown(unwrapped(domain)).replace("[?", "[") in _ALIKE:
+            message = "this is the same for nearly all nodes, so they are in one domain"
+            yield finding(message, domain.span, "write what differs, such as `node.zone`")
 
 
 # ---- the pod that is being placed
