@@ -27,7 +27,7 @@ from grammar.rules.ranges import MIRRORED, NEGATED, Fact
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound, ClauseThatCounts
-from grammar.tree.policy import Policy, of_kind
+from grammar.tree.policy import Count, Policy, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL
@@ -86,17 +86,23 @@ _OTHERS = re.compile(r"(?:peer\.(name|uid) != pod|pod\.(name|uid) != peer)\.(?:\
 
 @rule("P0339")
 def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
-    """A strict limit that lets in no pod of its own, or only the first, or one too many."""
+    """A strict limit or a filter that lets in no pod of its own, or only the first, or too many."""
     yield from _full_where_it_must_be(tree)
     for clause in tree.clauses(Limit):
-        bound, amount = clause.bound, tree.constant(clause.bound.amount)
-        if not clause.strength.strict or clause.per.counted or amount is None or clause.added:
+        bound, amount, pods = clause.bound, tree.constant(clause.bound.amount), clause.pods
+        if not clause.strength.strict or clause.per.counted:
             continue
-        if clause.pods is not None and clause.pods.state:
+        where = pods.where if pods is not None else None
+        is_own = _counts_itself(where, tree)
+        if pods is not None and pods.state:
             # A pod that has just been placed is in no state.
+            if is_own and pods.state == "ready" and bound.kind != "at least":
+                message = "pods that are not ready yet do not count: a burst of them passes this"
+                yield finding(message, pods.span, "write `pods where` without `ready`")
             continue
-        where = clause.pods.where if clause.pods is not None else None
-        if where is not None and not _counts_itself(where, tree):
+        if amount is None or clause.added:
+            continue
+        if where is not None and not is_own:
             if bound.kind == "at most" and amount > 0:
                 yield from _without_itself(where, f"{amount + 1:g}", tree)
             continue
@@ -266,6 +272,29 @@ def constant_domain(tree: Tree) -> Iterator[Diagnostic]:
 
 # ---- filters that count
 
+
+@rule("P0339")
+def count_of_itself(tree: Tree) -> Iterator[Diagnostic]:
+    """A filter of a count of its own pods that lets none in, or some and then none anywhere."""
+    own = {
+        each.name: each.pods.state
+        for each in tree.clauses(Count)
+        if each.per.place == "cluster" and each.pods.amount is None
+        if _counts_itself(each.pods.where, tree)
+    }
+    for clause in (c for c in tree.clauses(Filter) if not c.at_bind):
+        parts = [p for p in conjuncts(*clause.requires) if "node" not in tree.read_by(p)]
+        for bound, left in (found for p in parts for found in _bounds(p, holds=True)):
+            name = getattr(left, "name", "")
+            if own.get(name) == "pending":
+                hint = "count those that go first, as in `peer.priority > pod.priority`"
+                yield finding("pending pods that count each other all wait", bound.span, hint)
+            elif own.get(name) == "" and clause.message is None:
+                message = "this counts the pods of all nodes, so it lets in every node or none"
+                hint = f"write `count {name} per node`, or a `limit … per cluster … strict`"
+                yield finding(message, bound.span, hint)
+
+
 # What a peer has of what the pod has, under the same names. The others change on the way to a node.
 _OF_PODS = frozenset({"name", "namespace", "labels", "annotations", "requests", "priority"})
 # The conditions of a list of pods, each with the name of a pod in it.
@@ -297,15 +326,15 @@ def count_in_filter(tree: Tree) -> Iterator[Diagnostic]:
     limit = "`limit … { all pods where … per node at most … strict }`"
     for clause in (c for c in tree.clauses(Filter) if not c.at_bind):
         for require in clause.requires:
-            for bound, conditions in _bounds(require, holds=True):
-                if _is_kept(conditions, tree):
+            for bound, left in _bounds(require, holds=True):
+                conditions = _counted(left)
+                if conditions is not None and _is_kept(conditions, tree):
                     hint = f"write a {limit} instead, which counts them"
                     yield finding(message, bound.span, hint)
 
 
-def _bounds(expr: ast.Expr, *, holds: bool) -> Iterator[tuple[ast.Expr, _Conditions]]:
-    """The upper bounds that a condition sets by being true, or false, with what they count."""
-    conditions: _Conditions | None = None
+def _bounds(expr: ast.Expr, *, holds: bool) -> Iterator[tuple[ast.Expr, ast.Expr]]:
+    """The upper bounds that a condition sets by being true, or false, with what they bound."""
     match expr:
         case ast.Unary("!", operand):
             yield from _bounds(operand, holds=not holds)
@@ -313,19 +342,17 @@ def _bounds(expr: ast.Expr, *, holds: bool) -> Iterator[tuple[ast.Expr, _Conditi
             for operand in operands:
                 yield from _bounds(operand, holds=holds)
         case ast.Comprehension("exists") if not holds:
-            conditions = _of_pods(replace(expr, macro="filter"))
+            yield expr, replace(expr, macro="filter")
         case ast.Comprehension("all", _, _, (ast.Unary("!") | ast.Binary("!="),)) if holds:
-            conditions = _of_pods(replace(expr, macro="filter"))
+            yield expr, replace(expr, macro="filter")
         case ast.Binary(op, left, right) if op in MIRRORED:
             if isinstance(left, ast.Literal):
                 op, left, right = MIRRORED[op], right, left
             op = op if holds else NEGATED[op]
             if op in ("<", "<=") or (op == "==" and right == ast.Literal(0, right.type)):
-                conditions = _counted(left)
+                yield expr, left
         case _:
             pass
-    if conditions is not None:
-        yield expr, conditions
 
 
 def _counted(expr: ast.Expr) -> _Conditions | None:
@@ -335,6 +362,8 @@ def _counted(expr: ast.Expr) -> _Conditions | None:
             return _of_pods(target if target is not None else args[0])
         case ast.Chain("+", (counted, ast.Literal())) | ast.Chain("+", (ast.Literal(), counted)):
             return _counted(counted)
+        case ast.Comprehension("filter"):
+            return _of_pods(expr)
         case _:
             return None
 
