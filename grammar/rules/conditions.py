@@ -56,7 +56,7 @@ def absent_negation(tree: Tree) -> Iterator[Diagnostic]:
 
 @rule("P0317")
 def label_in_protect(tree: Tree) -> Iterator[Diagnostic]:
-    """A label that may be absent in `protect`, so that every victim without it is protected."""
+    """A label that may be absent, so that a victim without it is protected, or a node passes."""
     is_decided = bool(tree.written.setting("missing", ""))
     for condition in tree.conditions():
         if condition.word == "protect" and condition.missing is None and not is_decided:
@@ -65,6 +65,20 @@ def label_in_protect(tree: Tree) -> Iterator[Diagnostic]:
                 message = f"`{shown}` may be absent: every victim without it is then protected"
                 hint = f"write `{safe}`, or add `missing pass`, or `missing fail` to keep it so"
                 yield finding(message, read.span, hint)
+
+
+@rule("P0317")
+def label_beside_missing_pass(tree: Tree) -> Iterator[Diagnostic]:
+    """A label that may be absent beside a row for which `missing pass` is meant."""
+    for clause in (c for c in tree.clauses(Filter) if tree.policy.passes_missing(c)):
+        parts = conjuncts(*clause.requires)
+        of_rows = [p for p in parts if tree.read_by(p) & tree.environment.tables.keys()]
+        known = [guards(each) for each in (*parts, clause.when) if each is not None]
+        for part in (p for p in parts if of_rows and p not in of_rows):
+            for key, read in unguarded(part, key_read, frozenset().union(*known)):
+                shown, safe = tree.shown(key), _safe(key, read, tree)
+                message = f"`{shown}` may be absent: `missing pass` then lets the node pass"
+                yield finding(message, read.span, f"write `{safe}`")
 
 
 def _negated_key(expr: ast.Expr) -> Key | None:
