@@ -20,12 +20,13 @@ from grammar.meaning.access import Path, kept
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
-from grammar.rules.ranges import exclude_each_other, includes
+from grammar.rules.ranges import PARTS_OF_TIME, exclude_each_other, includes
 from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
-from grammar.tree.policy import Policy, of_kind
+from grammar.tree.clause_parts import ClauseThatRejects
+from grammar.tree.policy import Count, Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import conjuncts, reads, walk
 
@@ -198,6 +199,21 @@ def _phase(expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
 
 def _is_node_name(read: ast.Expr) -> bool:
     return reads_field(read, "nodeName", "PodSpec")
+
+
+@rule("P0363")
+def moved_each_day(tree: Tree) -> Iterator[Diagnostic]:
+    """A `repair` of a clause that changes by the clock."""
+    repair = tree.policy.repair
+    if repair is None or repair.begins != repair.ends:
+        return
+    for clause in of_kind(tree.policy.clauses, ClauseThatRejects):
+        for call in walk((clause.conditions, getattr(clause, "bound", None))):
+            if getattr(call, "function", "") in PARTS_OF_TIME and "now" in tree.read_by(call):
+                message = "this changes by the clock, and `repair` then moves the pods there"
+                hint = 'write when they may move, as in `repair … between "22:00" and "06:00"`'
+                yield finding(message, call.span, hint)
+                break
 
 
 # ---- mutual limits
