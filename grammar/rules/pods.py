@@ -36,6 +36,7 @@ from grammar.tree.walk import conjuncts, reads, walk
 OF_POD = frozenset({"pod", "now", "namespaceObject"})
 # `pod.labels["app"] == "web"`
 _OF_ONE = re.compile(r'pod\.(?:name|namespace|labels\[.*) == "[^"]*"\Z')
+_ONE_NAME = {"peer.workload.name", "pod.workload.name"}
 _OR_WHEN = ", or a `when` if it is about the pod"
 # What a condition is about, what it says if it reads the pod alone, and what its hint adds.
 _ABOUT = {
@@ -48,7 +49,8 @@ _ABOUT = {
 @rule("P0340")
 def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
     """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
-    named = [each.pods for each in tree.environment.counts.values()]
+    counts = tree.clauses(Count)
+    named = [each.pods for each in counts]
     conditions = [(c.expr, c.word) for c in tree.conditions()]
     conditions += [(pods.where, "pods where") for pods in named if pods.where is not None]
     for expr, word in conditions:
@@ -58,9 +60,29 @@ def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
             meant = tree.shown(expr).replace("pod.", f"{name}.")
             message = f"this reads the pod alone, so {why}"
             yield finding(message, expr.span, f"write `{meant}`{more}")
+    of_cluster = [each.pods for each in counts if each.per.place == "cluster"]
     for each in (*(clause.counted for clause in tree.policy.clauses), *named):
-        if each is not None and each.where is not None and not each.all:
-            yield from _of_other_namespaces(each.where, tree)
+        if each is None or each.where is None:
+            continue
+        yield from (_of_one_name if each.all else _of_other_namespaces)(each.where, tree)
+        if not each.state:
+            yield from _of_no_state(each.where, tree, pending=each in of_cluster)
+
+
+# The phases of pods that count in a state alone; on a node, a pod may be pending, too.
+_STATES = {"Pending": "pending", "Failed": "ended", "Succeeded": "ended"}
+
+
+def _of_no_state(where: Expr, tree: Tree, *, pending: bool) -> Iterator[Diagnostic]:
+    """`pods where peer.phase == "Failed"`: without a state, no pod counts that has ended."""
+    for part in (p for p in conjuncts(where) if getattr(p, "op", "") != "!="):
+        for read, values in compared(part, tree.environment):
+            state, *more = {_STATES.get(str(each.value), "") for each in values}
+            if more or not reads_field(unwrapped(read), "phase", "Peer"):
+                continue
+            if state == "ended" or (pending and state):
+                message = f"{state} pods do not count here"
+                yield finding(message, part.span, f"write `{state} pods where`")
 
 
 def _of_other_namespaces(where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
@@ -82,6 +104,14 @@ def _of_other_namespaces(where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
             if own is None and part.op == "==":
                 message = "without `all` this counts pods only for pods of the same namespace"
             yield finding(message, part.span, "write `all pods where`")
+
+
+def _of_one_name(where: Expr, tree: Tree) -> Iterator[Diagnostic]:
+    """`all pods where peer.workload.name == pod.workload.name`, of any namespace."""
+    for part in conjuncts(where):
+        if {*tree.shown(part).split(" == ")} == _ONE_NAME and "namespace" not in tree.shown(where):
+            message = "workloads of several namespaces can have this name, and count as one"
+            yield finding(message, part.span, "write `pods where` without `all`")
 
 
 def _chosen(tree: Tree) -> Iterator[str]:
