@@ -19,9 +19,10 @@ from grammar.meaning.schema import Field
 from grammar.messages import catalogue, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.rules.ranges import PARTS_OF_TIME
-from grammar.rules.rule import Tree, finding, instead, on
+from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.tree import ast
-from grammar.tree.printer import print_string
+from grammar.tree.policy import Data, FromMetrics, FromPrometheus, usual_stale
+from grammar.tree.printer import print_length, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
 from grammar.values.errors import EvaluationError
@@ -301,6 +302,41 @@ def _of_value(
     elif text == "ReplicaSet" and reads_field(read, "kind", "PeerWorkload", "Workload"):
         message = "the workload of a pod of a Deployment is the `Deployment`"
         yield instead(message, found.span, '"Deployment"')
+
+
+# ---- rows
+
+# What is named by the values of a label of series; an instance is an address with a port.
+_NAMED = {"node.name": "node", "pod.name": "pod", "pod.namespace": "namespace", "": "instance"}
+
+
+@on("P0364", ast.Binary, ast.Index)
+def row_of_another_name(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+    """A row of data that is never there, or often not."""
+    match expr:
+        case ast.Index(ast.Ident(table), key) | ast.Binary("in", key, ast.Ident(table)):
+            source = getattr(tree.environment.tables.get(table), "source", None)
+        case _:
+            return
+    # A function of the query can make a label of any values.
+    if not isinstance(source, FromMetrics | FromPrometheus) or "label_" in str(source):
+        return
+    read, label = tree.shown(key), getattr(source, "key", "node")
+    meant = _NAMED.get(read, label)
+    if label in _NAMED.values() and meant != label:
+        message = f"the rows have the names of each `{label}`, and `{read}` is none of them"
+        hint = f'write `key "{meant}"`, with a query whose series have this label'
+        yield finding(message, key.span, "write `node.name`" if label == "node" else hint)
+
+
+@rule("P0364")
+def stale_before_the_next(tree: Tree) -> Iterator[Diagnostic]:
+    """A table whose rows are stale before the next ones come."""
+    for data in tree.clauses(Data):
+        if not data.source.is_watched and data.stale < data.every:
+            better = f"stale after {print_length(usual_stale(data.source, data.every))}"
+            message = f"rows are stale before the next ones, after {print_length(data.every)}"
+            yield instead(message, data.stale_span, better)
 
 
 # ---- times
