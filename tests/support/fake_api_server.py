@@ -239,6 +239,8 @@ class FakeApiServer:
             await response.write(_event("ERROR", status) + b"\n")
             return response
         queue = self.lines(request)
+        phases = _PHASE.findall(request.query.get("fieldSelector", ""))
+        shown = set() if initial else {*collection.objects}
         for line in self._initial(collection) if initial else _since(collection, since):
             queue.put_nowait(line)
         collection.watches.append(queue)
@@ -249,7 +251,8 @@ class FakeApiServer:
                     assert request.transport is not None
                     request.transport.close()
                     break
-                await self.send_line(response, queue, line)
+                if line := _as_selected(line, phases, shown):
+                    await self.send_line(response, queue, line)
         except ConnectionError:
             pass
         finally:
@@ -329,8 +332,24 @@ def _since(collection: _Collection, version: int) -> list[bytes]:
 
 def _is_selected(item: dict[str, Any], phases: list[tuple[str, str]]) -> bool:
     """Whether the phase of a pod is as a field selector says it."""
-    phase = item.get("status", {}).get("phase")
+    # The API server gives a new pod this one.
+    phase = item.get("status", {}).get("phase", "Pending")
     return all((phase == wanted) == (sign == "=") for sign, wanted in phases)
+
+
+def _as_selected(line: bytes, phases: list[tuple[str, str]], shown: set[str]) -> bytes:
+    """The line of a watch with a selector: what is not selected any more is deleted there."""
+    if not phases or not line.startswith((b'{"type": "ADDED"', b'{"type": "MODIFIED"')):
+        return line
+    item = json.loads(line)["object"]
+    name = _name(item).lstrip("/")
+    if _is_selected(item, phases):
+        shown.add(name)
+        return line
+    if name not in shown:
+        return b""
+    shown.remove(name)
+    return _event("DELETED", item) + b"\n"
 
 
 def _name(item: dict[str, Any]) -> str:
