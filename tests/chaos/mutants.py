@@ -145,9 +145,9 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a gang is held beside a member that somebody else has bound",
-        "engine/gangs/gathering.py",
-        "        return gang.has_enough or bool(self.bound(gang))\n",
-        "        return gang.has_enough\n",
+        "engine/gangs/gangs.py",
+        "            elif gang.has_enough or self._ends.bound(gang):\n",
+        "            elif gang.has_enough:\n",
         binds=True,
     ),
     Mutant(
