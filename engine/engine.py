@@ -214,18 +214,16 @@ class Engine:
         Raises EngineError where there is no decision.
         """
         call = self._open(pod, (), deadline)
-        uids = {node: each.uids for node, each in victims.items()}
         is_placed = self._cluster.pods.may_wait(call.pod)
         for part in self.parts if is_placed else ():
-            nodes = part.make_way(call, uids)
+            nodes = part.make_way(call, victims)
             victims = {node: each for node, each in victims.items() if node in nodes}
         selection = call.plan.selection
         if selection.unselectable:
             return {}
-        programs = selection.enforced
         mutual = call.plan.counts.mutual
         judging = (*selection.of(FilterProgram), *selection.of(PreemptProgram))
-        if not (mutual or judging or any(p.counts for p in programs)):
+        if not (mutual or judging or any(p.counts for p in selection.enforced)):
             # While not all is known, nothing can be left out.
             with suppress(NotSyncedError):
                 return on_their_nodes(victims, call.snapshot.table)

@@ -13,6 +13,7 @@ from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.decision.moves import BrokenRule
 from engine.decision.placement import PlacingParts
 from engine.decision.plan import OfShape, Room
+from engine.decision.preemption import Victims
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.fairness import FairShares
@@ -90,9 +91,9 @@ class DecisionPart:
     def make_way(
         self,
         call: VerbCall,  # noqa: ARG002
-        victims: Mapping[str, Collection[str]],
+        victims: Mapping[str, Victims],
     ) -> Collection[str]:
-        """Those of the nodes where pods may be evicted for a pod; `victims` are uids by node."""
+        """Those of the nodes where pods may be evicted for a pod; `victims` are by node."""
         return victims.keys()
 
     def admit(self, call: VerbCall, node: str) -> bool:  # noqa: ARG002

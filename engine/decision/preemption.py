@@ -37,10 +37,6 @@ class _Candidate:
     victims: Victims
     peers: Sequence[Peer]
 
-    @property
-    def name(self) -> str:
-        return self.node.name
-
 
 def on_their_nodes(proposed: Mapping[str, Victims], table: NodeTable) -> Mapping[str, Victims]:
     """The candidates without those for which pods of another node would have to go.
@@ -105,7 +101,7 @@ class Preemption:
         for clause in self._preempts:
             candidates = self._best(clause, candidates)
         self._evaluation.time.rest()
-        return {candidate.name: candidate.victims for candidate in candidates}
+        return {candidate.node.name: candidate.victims for candidate in candidates}
 
     def stays(self, node: NodeWithPods, pod: Peer) -> bool:
         """Whether a clause protects a pod on this node."""
@@ -163,8 +159,8 @@ class Preemption:
         if clause.keep is None or len(candidates) <= clause.keep:
             return candidates
         chosen = sorted(candidates, key=lambda c: self._rank(clause, c))[: clause.keep]
-        names = {candidate.name for candidate in chosen}
-        return [candidate for candidate in candidates if candidate.name in names]
+        names = {candidate.node.name for candidate in chosen}
+        return [candidate for candidate in candidates if candidate.node.name in names]
 
     def _rank(self, clause: PreemptProgram, candidate: _Candidate) -> tuple[int, int, float]:
         """Lower is better: PDB violations, the highest priority evicted, the clause's value."""

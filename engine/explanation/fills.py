@@ -109,7 +109,9 @@ def _fills(inspection: Inspection, node: str) -> Iterator[BoundFill]:
             for group in order[:_MOST_GROUPS].tolist()
         ]
         count = headroom.clause.count
-        of = "" if count.peers.where is not None else _workload(inspection.peer)
+        pod = inspection.peer
+        name = pod.name if pod.workload is None else pod.workload.title
+        of = "" if count.peers.where is not None else name
         yield BoundFill(count.policy, count.name, of, listed, len(order) - len(listed))
 
 
@@ -127,7 +129,3 @@ def _with_pod(headroom: CountHeadroom, here: int | None) -> GroupCounts:
 def _number(numbers: Floats, group: int) -> float:
     found = float(numbers[group])
     return int(found) if found.is_integer() else round(found, 3)
-
-
-def _workload(pod: Peer) -> str:
-    return pod.name if pod.workload is None else pod.workload.title

@@ -39,6 +39,7 @@ from engine.clauses.gang import GangProgram
 from engine.decision.moves import BrokenRule
 from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite
 from engine.decision.plan import Plan
+from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Rejected
@@ -335,7 +336,7 @@ class Gangs(DecisionPart):
             if is_gone or gang.asked_at < lately:
                 self.known.forget(gang)
 
-    def make_way(self, call: VerbCall, victims: Mapping[str, Collection[str]]) -> Collection[str]:
+    def make_way(self, call: VerbCall, victims: Mapping[str, Victims]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
 
         Nobody is to be evicted on nodes with such victims, nor with those of a gang that was given
@@ -344,14 +345,14 @@ class Gangs(DecisionPart):
         """
         held = {
             node: gangs
-            for node, uids in victims.items()
-            if (gangs := [g for uid in uids if (g := self.known.placed(uid)) is not None])
+            for node, each in victims.items()
+            if (gangs := [g for uid in each.uids if (g := self.known.placed(uid)) is not None])
         }
         every = {id(gang): gang for gangs in held.values() for gang in gangs}
         if every:
             lowest = min(every.values(), key=lambda gang: (gang.priority, -gang.began))
             self.known.give_up(lowest, "preempted", "a pod of higher priority needs its place")
-        let_go = {node for node, uids in victims.items() if any(map(self.known.was_let_go, uids))}
+        let_go = {n for n, each in victims.items() if any(map(self.known.was_let_go, each.uids))}
         left = victims.keys() - held.keys() - let_go
         name = self._members.of(call) if call.known is not None else None
         if name is None or self._on_nodes(call, name):
@@ -359,7 +360,9 @@ class Gangs(DecisionPart):
         gang = self._gang(call, name)
         if isinstance(gang, str) or gang.gathers:
             return ()
-        return left.intersection(self._tries.with_evictions(gang, call))
+        violations = {node: n for node, each in victims.items() if (n := each.pdb_violations)}
+        budgeted = sorted(violations, key=violations.__getitem__)
+        return left.intersection(self._tries.with_evictions(gang, call, budgeted))
 
     # ---- what people see
 

@@ -11,6 +11,7 @@ one small part of the time. A gang goes first to those of higher priority, then 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,7 +32,7 @@ from engine.decision.verb_call import Occurrence, VerbCall
 from engine.decision.verdict import full_reason
 from engine.errors import DeadlineExceededError, EngineError
 from engine.gangs.gang import GangName, Hold, KnownGang, Members, Refusals, Try, given_up
-from engine.gangs.paper import Attempts
+from engine.gangs.paper import Attempts, Stays
 from engine.gangs.quorum import Quorums
 from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer
@@ -352,18 +353,29 @@ class Tries:
             self._rest(gang, began)
         return False
 
-    def with_evictions(self, gang: KnownGang, call: VerbCall) -> Collection[str]:
+    def with_evictions(
+        self, gang: KnownGang, call: VerbCall, budgeted: Sequence[str]
+    ) -> Collection[str]:
         """The node where pods may go for the pod of the call, so that the whole gang fits.
 
         There is none where the gang would not fit even then, nor for a member with room without.
+        On as few `budgeted` nodes as the gang needs, the first ones, a disruption budget is broken.
         """
         members, now = self._placeable(gang, call), self._clock()
         is_known = now < gang.makes_room_until and gang.makes_room.keys() <= members.keys()
         if not (gang.makes_room and is_known):
             others = [each for each in self._known.gathering() if each.priority >= gang.priority]
             stays = Preemption(call, self._placement).stays
-            found = self._attempts.place(gang, call, members, None, others, stays=stays)
-            gang.makes_room = {} if isinstance(found, str) else dict(found)
+
+            def fits(broken: int) -> bool:
+                kept = frozenset(budgeted[broken:])
+                keeps: Stays = lambda node, pod: node.name in kept or stays(node, pod)  # noqa: E731
+                found = self._attempts.place(gang, call, members, None, others, stays=keeps)
+                gang.makes_room = {} if isinstance(found, str) else dict(found)
+                return bool(gang.makes_room)
+
+            if fits(len(budgeted)) and budgeted:
+                fits(bisect_left(range(len(budgeted)), True, key=fits))
             gang.makes_room_until = now + _MAKES_ROOM_SECONDS
         return {node for uid, node in gang.makes_room.items() if uid == call.pod.uid}
 

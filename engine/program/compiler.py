@@ -135,7 +135,8 @@ class Stages:
         needs = self._of(expr)
         if item not in needs.local:
             return True
-        if needs.local == {item} and not needs.roots and _is_value(expr.type):
+        is_value = expr.type.name in _VALUES or expr.type == _TEXTS
+        if is_value and needs.local == {item} and not needs.roots:
             found.append(expr)
             return not _tells_each(expr, item)
         if isinstance(expr, ast.Ident):
@@ -223,10 +224,6 @@ def _sum(parts: list[_Needs]) -> _Needs:
     roots = frozenset[str]().union(*(p.roots for p in parts))
     local = frozenset[str]().union(*(p.local for p in parts))
     return _Needs(roots, local, 1 + sum(p.steps for p in parts))
-
-
-def _is_value(kind: Type) -> bool:
-    return kind.name in _VALUES or kind == _TEXTS
 
 
 def _tells_each(expr: ast.Expr, item: str) -> bool:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from grammar.tree import ast
 from grammar.tree.policy import Def
@@ -182,7 +182,9 @@ def reads(
             for index in indexes:
                 yield from reads(index, definitions, hidden)
             return
-        case ast.Call(function, target) if function in READ_BY_FUNCTIONS and _is_record(target):
+        case ast.Call(function, target) if (
+            function in READ_BY_FUNCTIONS and target is not None and target.type.is_record
+        ):
             for path in READ_BY_FUNCTIONS[function]:
                 field: ast.Expr = target
                 for name in path:
@@ -200,10 +202,6 @@ def reads(
             pass
     for child in children(expr):
         yield from reads(child, definitions, hidden)
-
-
-def _is_record(target: ast.Expr | None) -> TypeGuard[ast.Expr]:
-    return target is not None and target.type.is_record
 
 
 def roots(exprs: Iterable[ast.Expr], definitions: Definitions) -> set[str]:

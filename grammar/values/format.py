@@ -49,7 +49,8 @@ def refused(text: str, kinds: Sequence[Type]) -> tuple[str, int | None] | None:
         if place == len(kinds):
             return f"there is no value for `{match.group()}`", None
         if not _accepts(verb, kinds[place]):
-            return f"`{match.group()}` does not accept {_named(kinds[place])}", place
+            article = "an" if kinds[place].name[0] in "aeiou" else "a"
+            return f"`{match.group()}` does not accept {article} {kinds[place]}", place
         place += 1
     if place < len(kinds):
         return "no clause of the text shows this value", place
@@ -62,10 +63,6 @@ def _accepts(verb: str, kind: Type) -> bool:
     if verb == "s":
         return kind.name != "optional"
     return kind.name in _ACCEPTED[verb][0]
-
-
-def _named(kind: Type) -> str:
-    return f"an {kind}" if kind.name[0] in "aeiou" else f"a {kind}"
 
 
 def format_text(text: str, args: Sequence[object]) -> str:

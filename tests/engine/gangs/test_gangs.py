@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -546,10 +546,13 @@ class Crowded(World):
             self.create(name, job="", on=node)
         self.create("a0", "a1", members=2, priority=5)
 
-    def evicts(self, member: str) -> list[str]:
-        """The nodes where a member may have pods evicted, of those that kube-scheduler proposes."""
+    def evicts(self, member: str, budgeted: Collection[str] = ()) -> list[str]:
+        """The nodes where a member may have pods evicted, of those that kube-scheduler proposes.
+
+        To evict on `budgeted` nodes breaks a disruption budget.
+        """
         proposed = {
-            node: Victims([self.pods[name]["metadata"]["uid"]], 0)
+            node: Victims([self.pods[name]["metadata"]["uid"]], int(node in budgeted))
             for node, name in self.low.items()
             if self.pods[name]["spec"].get("priority", 0) < 5
         }
@@ -561,6 +564,16 @@ def test_each_member_evicts_on_the_node_that_it_has_once_all_that_may_go_are_gon
     (first,), (second,) = world.evicts("a0"), world.evicts("a1")
     assert {first, second} == {"n1", "n2"}
     assert (world.evicts("a0"), world.evicts("a1")) == ([first], [second])
+
+
+@pytest.mark.parametrize("budgeted", ["n1", "n2", "n3", "n1 n2", "n1 n2 n3"])
+def test_no_more_disruption_budgets_are_broken_than_a_gang_needs(budgeted: str) -> None:
+    nodes, broken = {"n1", "n2", "n3"}, set(budgeted.split())
+    world = Crowded(*sorted(nodes))
+    found = [world.evicts(member, broken) for member in ("a0", "a1")]
+    chosen = {node for each in found for node in each}
+    assert len(chosen) == 2
+    assert len(chosen & broken) == len(broken) - 1
 
 
 def test_where_members_evict_is_worked_out_anew_for_another_member_and_after_a_while() -> None:
