@@ -157,10 +157,11 @@ class ClusterObjects:
         elif _KINDS.get(kind, group) != group:
             kind = f"{kind} of {group}"  # a kind of the same name in another group
         if kind not in _KINDS:
-            # Of any kind that wants pods, as an Argo Rollout does.
+            # Of any kind that wants pods, as its scale would say; its pods know it by its own kind.
             with suppress(BadObjectError):
-                if (found := decode_controller(kind, data)).workload.replicas is not None:
-                    self._cache.put_controller(found)
+                if (found := decode_controller("Scale", data)).workload.replicas is not None:
+                    its = msgspec.structs.replace(found.workload, kind=head.kind or "")
+                    self._cache.put_controller(msgspec.structs.replace(found, workload=its))
                     return
             self.skipped[kind] += 1
             return
@@ -299,5 +300,6 @@ def workload_uids(documents: Iterable[bytes]) -> Mapping[tuple[str, str], str]:
         for document in documents
         for head, _ in objects_in(document, STANDARD_INPUT)
         if (kind := head.kind) is not None and kind in WORKLOAD_KINDS
+        if head.apiVersion in (None, WORKLOAD_KINDS[kind][0])
         if (named := head.metadata) is not None and named.uid
     }

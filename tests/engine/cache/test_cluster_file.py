@@ -107,6 +107,25 @@ def test_other_objects_are_skipped_with_a_notice(tmp_path: Path) -> None:
     assert set(reading.cache.snapshot().namespaces) == {"shop"}
 
 
+@pytest.mark.parametrize("spec", [{"replicas": 3}, {"replicas": 3, "parallelism": 5}, {}])
+@pytest.mark.parametrize("kind", ["StatefulSet", "Job", "CloneSet"])
+def test_a_workload_of_another_group_is_as_its_scale_says(
+    tmp_path: Path, kind: str, spec: Object
+) -> None:
+    """By its own kind, as in a running cluster, where its pods name it and its scale its size."""
+    foreign = {"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "spec": spec}
+    foreign["metadata"] = {"name": "web", "namespace": "shop", "uid": "u"}
+    listed = kubectl_list([node("n1"), pod("web-0", "shop", owner=foreign), foreign])
+    cache = read_files(CODEC, [written(tmp_path / "c.json", listed)]).cache
+    peer, known = cache.pod("shop/web-0"), cache.workloads.get("u")
+    assert peer is not None
+    assert peer.workload is not None
+    assert (peer.workload.title, peer.workload.uid) == (f"{kind}/web", "u")
+    assert (known is not None) == bool(spec)
+    if known is not None:
+        assert (known.workload.title, known.wants, known.withholds) == (f"{kind}/web", 3, "")
+
+
 def test_oddities_are_noticed(tmp_path: Path) -> None:
     nodes = read_files(CODEC, [written(tmp_path / "nodes.json", kubectl_list([node("n1")]))])
     assert nodes.notices == ("it has no pods, so every node counts as empty",)
