@@ -5,7 +5,7 @@ that a whole item means, or the names of recipes that its words find.
 
 An edit is tried on the text, which is checked again, without hints. Fewer errors must be left, or
 the next one must stand further behind. A hint that does not lead on is a guess, and is not shown;
-nor is one that loses a text or a field that was written.
+nor is one that loses a text, a word or a field that was written.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ _MOST_CHARACTERS = 120_000
 _HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies)
 # Words that are no expression.
 _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
+_READS = r"\b(?:node|pod|peer|victim|namespaceObject|data)(?=\.\??\w)"
 _ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight", "group", "count"}
-
-
 # The texts of an item, but for keys of objects, and the last field of each read of one.
 _WRITTEN = re.compile(
     r'"([\w./-]+)"(?!\s*:)|\'([\w./-]+)\'(?!\s*:)'
-    r"|\b(?:node|pod|peer|victim|namespaceObject|data)(?:\.\??\w+)*\.\??(\w+)\b(?!\s*\()"
+    rf"|{_READS}(?:\.\??\w+)*\.\??(\w+)\b(?!\s*\()"
 )
+# The words of a clause that change what it does.
+_STRENGTHS = re.compile(r"(?<![.\"'])\b(?:strict|mutual|missing|weight|ready|ended|namespace)\b")
 # What other languages say by texts, and this one by words.
 _SAID = frozenset("true false undefined regexp distinct_hosts hostname unique pod".split())
-
-
 # A text beyond the limits of the language is not read, and no item of it is looked for.
 _UNREAD = ("P0004", "P0010", "P0011")
 
@@ -106,7 +105,7 @@ def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
     """The diagnostic with recipes that the words of an item find, where its hint tells little."""
     hint = (found.hint or "").removesuffix(CLAUSES_ARE)
     is_told = hint == found.hint and not hint.startswith("expected")
-    if is_told or _edit_of(found) is not None or not _PROSE.search(text):
+    if is_told or (found.fix or found.remedy) is not None or not _PROSE.search(text):
         return found
     names = [f"`placet how {recipe.name}`" for recipe in search(text)[:MOST_NAMED]]
     if not names:
@@ -169,11 +168,6 @@ def _begins(lexemes: Lexemes, number: int, first: int) -> bool:
 # ---- trials: whether an edit leads on
 
 
-def _edit_of(found: Diagnostic) -> Fix | None:
-    """What the hint says to write."""
-    return found.fix or found.remedy
-
-
 def _without_edit(found: Diagnostic) -> Diagnostic:
     """The diagnostic with its other hint, and without an edit.
 
@@ -184,10 +178,13 @@ def _without_edit(found: Diagnostic) -> Diagnostic:
 
 
 def _keeps(written: str, made: str, *, fields: bool) -> bool:
-    """Whether the texts, and the `fields` that are read, stand in what takes their place.
+    """Whether the texts, words and `fields` that are read stand in what takes their place.
 
     A label is known by the last part of its key: `topology.kubernetes.io/zone` is `node.zone`.
     """
+    is_clause = " " in written.strip() and not written.startswith("/*")
+    if is_clause and any(word not in made for word in _STRENGTHS.findall(written)):
+        return False
     for text, other, name in _WRITTEN.findall(written):
         word = (text or other or name * fields).lower().rpartition("/")[2]
         is_said = not word or (not name and (word in _SAID or word[0].isdigit()))
@@ -216,7 +213,7 @@ class HintTrial:
 
     def leads_on(self, found: Diagnostic) -> bool:
         """Whether the edit of a diagnostic leads on."""
-        edit = _edit_of(found)
+        edit = found.fix or found.remedy
         # Another bracket can be lacking in the same place.
         return edit is None or found.code == "P0140" or self.mends(edit, found)
 
@@ -224,8 +221,7 @@ class HintTrial:
         """Whether an edit leaves fewer errors, or only errors behind it, but not as a `whole`."""
         text, is_open = self.source.text, found.is_of_parser or found.code == "P0105"
         loses = not _keeps(self.source.slice(edit.span), edit.text, fields=is_open)
-        # A certain edit is about the wrong text itself, as about a similar name.
-        if self.left < 0 or (loses and found.severity == "error" and edit != found.fix):
+        if self.left < 0 or (loses and found.severity == "error"):
             return False
         first, last = min(edit.span.start, found.span.start), max(edit.span.end, found.span.end)
         begins = self._begins
@@ -253,9 +249,8 @@ class HintTrial:
 
     def all_mend(self, found: Iterable[Diagnostic]) -> bool:
         """Whether a text without errors has none after the edits of all its warnings either."""
-        edits = {
-            (e.span.start, e.span.end, e.text) for d in found if (e := _edit_of(d)) is not None
-        }
+        made = (e for d in found if (e := d.fix or d.remedy) is not None)
+        edits = {(e.span.start, e.span.end, e.text) for e in made}
         parts, done = list[str](), 0
         for start, end, text in sorted(edits):
             if start < done:

@@ -195,7 +195,9 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
         return
     if place.previous.text == "not":
         yield from rewritten(place, ROWS["negations"])
-    if (close := nearest_two(found, words)) and close[0] != found:
+    # What reads an object is no word with a slip: another one is lacking before it.
+    is_read = found in _OWN and place.lexemes[place.at + 1].text in (".", ".?")
+    if not is_read and (close := nearest_two(found, words)) and close[0] != found:
         written = Fix(span, close[0])
         hint, fix = f"did you mean `{close[0]}`?", written if len(close) == 1 else None
         said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)

@@ -18,11 +18,19 @@ LOSSES = [
     ),
     ("require node.ready && node.zone in ['a', 'b']", "require node.ready && node.zone in ['a']"),
     ("pods where peer.priority > 5", "pods where peer.age > 5"),
+    ("at most 5 per node strict", "per node at most 5"),
+    ("require node.ready missing pass", "require node.ready"),
+    ('score "x" weight 5 { prefer spot }', 'score "x" { value node.spot }'),
+    ("pairs per node mutual", "per node"),
+    ("ready pods per node", "pods per node"),
+    ('for namespace "a"', 'for pods where pod.labels["a"] == "a"'),
 ]
 KEPT = [
     ('per topology "topology.kubernetes.io/zone"', "per zone"),
     ('require node.ready == "True"', "require node.ready"),
     ('{"require": "node.ready"}', "require node.ready"),
+    ("strict", ""),
+    ("/* ready and strict */", ""),
     ('affinity pods where peer.labels["a"] == "b"', 'limit pods where peer.labels["a"] == "b"'),
 ]
 
@@ -48,6 +56,14 @@ def test_other_words_for_the_same_are_no_loss(written: str, made: str) -> None:
 def test_where_a_field_is_wrong_it_may_go_and_a_text_may_not() -> None:
     assert leads_on("node.cordoned", "node.spec.unschedulable", "P0102")
     assert not leads_on('node.pool == "a"', 'node.labels["pool"] == "b"', "P0102")
+
+
+def test_a_certain_edit_keeps_it_too() -> None:
+    written, made = 'pods where peer.labels["a"] == "b" strict', "pods strict"
+    edit = Fix(Span(0, len(written)), made)
+    found = Diagnostic("P0001", "error", "it is wrong", edit.span, fix=edit)
+    trial = HintTrial(Source("x", written), lambda s: [found] * (s.text == written), True)
+    assert not trial.leads_on(found)
 
 
 def test_what_is_of_no_use_may_be_left_out() -> None:
