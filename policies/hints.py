@@ -34,7 +34,7 @@ Look = Callable[[Source], Iterable[Diagnostic]]
 # The most characters that are checked for the hints of one text: some seconds.
 _MOST_CHARACTERS = 120_000
 _HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies)
-# Words that are no expression.
+# Words that are no expression, where nothing of an object is read.
 _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
 _READS = r"\b(?:node|pod|peer|victim|namespaceObject|data)(?=\.\??\w)"
 _ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight", "group", "count"}
@@ -105,7 +105,8 @@ def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
     """The diagnostic with recipes that the words of an item find, where its hint tells little."""
     hint = (found.hint or "").removesuffix(CLAUSES_ARE)
     is_told = hint == found.hint and not hint.startswith("expected")
-    if is_told or (found.fix or found.remedy) is not None or not _PROSE.search(text):
+    is_prose = _PROSE.search(text) is not None and re.search(_READS, text) is None
+    if is_told or (found.fix or found.remedy) is not None or not is_prose:
         return found
     names = [f"`placet how {recipe.name}`" for recipe in search(text)[:MOST_NAMED]]
     if not names:

@@ -142,6 +142,20 @@ def test_other_words_find_recipes(schema: Schema) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        'count done { ended pods where peer.labels["a"] == "b" }',
+        'spread "x" { over node.zone at most 1 strict }',
+        'deny if node.labels["a"] == "b" and so on',
+    ],
+)
+def test_code_finds_no_recipes(text: str, schema: Schema) -> None:
+    found = errors(f"cluster policy example {{\n  {text}\n}}\n", schema)
+    assert found
+    assert all("placet how" not in (each.hint or "") for each in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         'filter "x" { require node.ready && }',
         'filter "x" { require node.labels["per zone"] = 3 }',
         'filter "x" { require pod.spec.containers.all(c, c.image.startsWith("at most") }',
