@@ -45,8 +45,8 @@ _LEFT_OUT = "left_out"
 def _open(site: Site) -> Opened:
     led = site.led
     accounts = led.cache.accounts if led is not None else ByteAccounts()
-    nodes = dict if led is None else lambda: led.cache.snapshot().labels()
-    tables = DataTables(site.options, site.api, site.engine, site.background, accounts, nodes)
+    view, parts = site.view, (site.options, site.api, site.engine, site.background)
+    tables = DataTables(*parts, accounts, lambda: view.pods.snapshot().labels())
     site.background.stack.push_async_callback(tables.close)
     return Opened(
         adopted=tables.adopt,

@@ -319,6 +319,39 @@ def test_what_sources_get_is_taken_if_it_is_there(folder: Path, policies: Path) 
         assert server.ask(BY_NAME)["Error"].startswith("placet: no cluster view")
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (("10.0.0.1:9100",), "no key of its 1 row is a node, as in `10.0.0.1:9100`; 2 nodes"),
+        (("n1",), ""),
+    ],
+)
+def test_rows_are_judged_by_the_nodes_of_a_snapshot(
+    folder: Path, keys: tuple[str, ...], said: str
+) -> None:
+    """As by those of a running cluster: of no use, or how many nodes have none."""
+    (folder / "data").mkdir()
+    rows = "".join(f"{key},0.5\n" for key in keys)
+    (folder / "data" / "load.csv").write_text(f"node,value\n{rows}", encoding="utf-8")
+    table = 'data "load" { from file "load.csv" by "node" columns { value: double } }'
+    clause = 'filter "hot" { require data.load[node.name].value < 0.9 }'
+    (folder / "a.policy").write_text(f"cluster policy a {{ {table} {clause} }}", encoding="utf-8")
+    (folder / "c.json").write_text(json.dumps(kubectl_list(NODES)), encoding="utf-8")
+    named = ("--policies", "a.policy", "--cluster", "c.json", "--data-folder", "data")
+    with serving(folder, *named) as server:
+        base = server.url.partition("/api/")[0]
+
+        def told(path: str, text: str) -> bool:
+            with urlopen(f"{base}{path}", timeout=SECONDS) as answer:  # noqa: S310 - a local server
+                return text in answer.read().decode()
+
+        if said:
+            until(lambda: told("/readyz?verbose", f"warn: data/load: {said}"))
+        until(lambda: told("/metrics", 'placet_data_lacking_nodes{source="load (file)"} '))
+        lacking = float(2 if said else 1)
+        assert told("/metrics", f'placet_data_lacking_nodes{{source="load (file)"}} {lacking}')
+
+
 def test_it_warns_once_at_its_start_if_it_answers_anybody(folder: Path, policies: Path) -> None:
     with serving(folder, "--no-cluster", "--policies", policies, "--listen", ":0") as server:
         until(lambda: "without TLS" in server.err.read_text("utf-8"))
