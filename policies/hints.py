@@ -221,7 +221,9 @@ class HintTrial:
     def mends(self, edit: Fix, found: Diagnostic, *, whole: bool = False) -> bool:
         """Whether an edit leaves fewer errors, or only errors behind it, but not as a `whole`."""
         text, is_open = self.source.text, found.is_of_parser or found.code == "P0105"
-        loses = not _keeps(self.source.slice(edit.span), edit.text, fields=is_open)
+        # A certain edit of a text alone is about that text, as about a similar name.
+        is_name = edit == found.fix and text[edit.span.start : edit.span.start + 1] in ('"', "'")
+        loses = not (is_name or _keeps(self.source.slice(edit.span), edit.text, fields=is_open))
         if self.left < 0 or (loses and found.severity == "error"):
             return False
         first, last = min(edit.span.start, found.span.start), max(edit.span.end, found.span.end)
