@@ -216,8 +216,7 @@ class Engine:
         call = self._open(pod, (), deadline)
         is_placed = self._cluster.pods.may_wait(call.pod)
         for part in self.parts if is_placed else ():
-            nodes = part.make_way(call, victims)
-            victims = {node: each for node, each in victims.items() if node in nodes}
+            victims = part.make_way(call, victims)
         selection = call.plan.selection
         if selection.unselectable:
             return {}

@@ -6,7 +6,7 @@ part belongs to one engine and lives as long as it does; everything happens on o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
@@ -92,9 +92,9 @@ class DecisionPart:
         self,
         call: VerbCall,  # noqa: ARG002
         victims: Mapping[str, Victims],
-    ) -> Collection[str]:
-        """Those of the nodes where pods may be evicted for a pod; `victims` are by node."""
-        return victims.keys()
+    ) -> Mapping[str, Victims]:
+        """Those of the victims, by node, that may be evicted for a pod."""
+        return victims
 
     def admit(self, call: VerbCall, node: str) -> bool:  # noqa: ARG002
         """Whether the binding of a pod to a node has to wait until the part lets it go."""

@@ -336,33 +336,32 @@ class Gangs(DecisionPart):
             if is_gone or gang.asked_at < lately:
                 self.known.forget(gang)
 
-    def make_way(self, call: VerbCall, victims: Mapping[str, Victims]) -> Collection[str]:
+    def make_way(self, call: VerbCall, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """Gives up the gang of lowest priority among those that have held members as victims.
 
         Nobody is to be evicted on nodes with such victims, nor with those of a gang that was given
         up a moment ago: their room is free as soon as kube-scheduler has the answers of bind. For a
-        member there is one node: where the whole gang fits once all are gone that may go.
+        member there is one node: where the whole gang fits once all are gone that may go. Pods that
+        go for another member are left out: once they are gone, kube-scheduler would not look again.
         """
-        held = {
-            node: gangs
-            for node, each in victims.items()
-            if (gangs := [g for uid in each.uids if (g := self.known.placed(uid)) is not None])
-        }
-        every = {id(gang): gang for gangs in held.values() for gang in gangs}
-        if every:
-            lowest = min(every.values(), key=lambda gang: (gang.priority, -gang.began))
-            self.known.give_up(lowest, "preempted", "a pod of higher priority needs its place")
-        let_go = {n for n, each in victims.items() if any(map(self.known.was_let_go, each.uids))}
-        left = victims.keys() - held.keys() - let_go
+        uids, known = [uid for each in victims.values() for uid in each.uids], self.known
+        if held := [gang for gang in map(known.placed, uids) if gang is not None]:
+            lowest = min(held, key=lambda gang: (gang.priority, -gang.began))
+            known.give_up(lowest, "preempted", "a pod of higher priority needs its place")
+        stay = {uid for uid in uids if known.placed(uid) is not None or known.was_let_go(uid)}
+        left = {n: each for n, each in victims.items() if stay.isdisjoint(each.uids)}
         name = self._members.of(call) if call.known is not None else None
         if name is None or self._on_nodes(call, name):
             return left
         gang = self._gang(call, name)
         if isinstance(gang, str) or gang.gathers:
-            return ()
+            return {}
         violations = {node: n for node, each in victims.items() if (n := each.pdb_violations)}
-        budgeted = sorted(violations, key=violations.__getitem__)
-        return left.intersection(self._tries.with_evictions(gang, call, budgeted))
+        budgeted, uid = sorted(violations, key=violations.__getitem__), call.pod.uid
+        node = self._tries.with_evictions(gang, call, budgeted)
+        proposed = left[node].uids if node in left else ()
+        own = [each for each in proposed if gang.evicted.setdefault(each, uid) == uid]
+        return {node: replace(left[node], uids=own)} if own else {}
 
     # ---- what people see
 

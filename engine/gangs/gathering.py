@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -353,12 +353,10 @@ class Tries:
             self._rest(gang, began)
         return False
 
-    def with_evictions(
-        self, gang: KnownGang, call: VerbCall, budgeted: Sequence[str]
-    ) -> Collection[str]:
+    def with_evictions(self, gang: KnownGang, call: VerbCall, budgeted: Sequence[str]) -> str:
         """The node where pods may go for the pod of the call, so that the whole gang fits.
 
-        There is none where the gang would not fit even then, nor for a member with room without.
+        It is empty where the gang would not fit even then, nor for a member with room without.
         On as few `budgeted` nodes as the gang needs, the first ones, a disruption budget is broken.
         """
         members, now = self._placeable(gang, call), self._clock()
@@ -376,8 +374,8 @@ class Tries:
 
             if fits(len(budgeted)) and budgeted:
                 fits(bisect_left(range(len(budgeted)), True, key=fits))
-            gang.makes_room_until = now + _MAKES_ROOM_SECONDS
-        return {node for uid, node in gang.makes_room.items() if uid == call.pod.uid}
+            gang.makes_room_until, gang.evicted = now + _MAKES_ROOM_SECONDS, {}
+        return gang.makes_room.get(call.pod.uid, "")
 
     def _try_rivals(self, gang: KnownGang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -587,6 +587,26 @@ def test_where_members_evict_is_worked_out_anew_for_another_member_and_after_a_w
     world.delete("a1")
     world.create("a2", members=2, priority=5)
     assert {*world.evicts("a0"), *world.evicts("a2")} == {second, other}
+
+
+def test_no_pod_is_evicted_for_two_members() -> None:
+    """kube-scheduler looks no more at a member all of whose victims went for another one."""
+    world = World({"n1": "2"})
+    world.create("low-0", "low-1", job="", on="n1")
+    world.create("a0", "a1", members=2, priority=5)
+    x, y = (world.pods[name]["metadata"]["uid"] for name in ("low-0", "low-1"))
+
+    def evicted(member: str, *proposed: str) -> Sequence[str]:
+        victims, pod = {"n1": Victims(proposed, 0)}, builders.raw(world.pods[member])
+        found = world.engine.preempt(pod, victims, math.inf)
+        return found["n1"].uids if found else ()
+
+    assert evicted("a0", x) == [x]
+    assert evicted("a1", x, y) == [y]
+    assert evicted("a1", x) == ()
+    assert evicted("a0", y, x) == [x]
+    world.now += 61
+    assert evicted("a1", x) == [x]
 
 
 def test_without_binding_the_pods_wait_and_are_told_why() -> None:
