@@ -38,7 +38,7 @@ MEBIBYTE = 1024 * 1024
 # The memory of the process with a check. A file of a thousand manifests takes 60.
 MEMORY_MIB = 128
 # A process that has grown to this size ends after its check, and gives the memory back.
-_KEPT_MIB = 64
+_KEPT_MIB = 96
 # So does a process that has had no check for so long.
 _IDLE_SECONDS = 30.0
 # The processor time of a check, however busy the machine is.
