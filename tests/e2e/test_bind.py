@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -239,6 +240,9 @@ def test_a_bind_may_take_longer_than_filter(
     """Meanwhile the pod holds its room, and others are scheduled."""
     with scheduled(plane, cluster, tmp_path, apart=True):
         cluster.create_pods([pod("held", cluster.namespace, {"waits": "yes"}, cpu="1")])
+        log = tmp_path / "placet.log"
+        offered = re.compile(r'verb="filter" pod="\S+/held".* returned=1 ')
+        until(lambda: bool(offered.search(log.read_text())), 60, lambda: "a node for `held`")
         time.sleep(HELD_SECONDS / 2)
         cluster.create_pods([pod("other", cluster.namespace, cpu="1")])
         assert cluster.wait_placed(["other"]) == {"other": "n1"}
