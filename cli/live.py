@@ -215,15 +215,18 @@ class LiveCluster:
 
     async def _list(self, resource: Resource) -> list[bytes]:
         """All objects as lists, as the API server sends them. Raises MissingRightError."""
+        sent: list[bytes] = []
         try:
-            with waiting_for(self.host, _CHUNK_SECONDS):
-                return [
-                    each async for each in bodies(self._client, resource, CHUNK, _CHUNK_SECONDS)
-                ]
+            with waiting_for(self.host, _CHUNK_SECONDS) as line:
+                async for body in bodies(self._client, resource, CHUNK, _CHUNK_SECONDS):
+                    sent.append(body)
+                    if len(sent) > 1:
+                        line.show(f"{resource.name}: {sum(map(len, sent)) >> 20:,} MiB …")
         except ApiError as error:
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
             raise MissingRightError(_right(resource), self._otherwise) from None
+        return sent
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
         same = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"

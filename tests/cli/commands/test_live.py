@@ -50,6 +50,17 @@ async def test_explain(placet: Placet, folder: Path) -> None:
     assert found["cause"]["kind"] == "not asked yet"
 
 
+async def test_a_long_list_says_how_much_of_it_has_come(
+    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = list[str]()
+    monkeypatch.setattr("cli.streams.PassingLine.show", lambda _, text: said.append(text))
+    monkeypatch.setattr("cli.live.CHUNK", 2)
+    async with live_shop(folder):
+        assert (await asked(placet, "explain", "web-1")).code == 0
+    assert {"nodes: 0 MiB …", "pods: 0 MiB …"} <= {*said}
+
+
 def set_of(uid: str) -> builders.Object:
     """A pod of a CloneSet of this uid."""
     made = builders.pod(f"set-{uid}", "shop")
