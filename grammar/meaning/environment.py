@@ -79,6 +79,23 @@ def select(overloads: Sequence[Overload], args: Sequence[object], *, member: boo
     raise EvaluationError(f"no such overload for {names or 'no arguments'}")
 
 
+def _by_values(overloads: Sequence[Overload], kinds: Sequence[Type], *, member: bool) -> Overload:
+    """The overload that selects one by the values of each call."""
+
+    def work(*args: object) -> int:
+        if any(isinstance(a, Size) for a in args):
+            fitting = (o.work for o in overloads if len(o.params) == len(args))
+            return max((w(*args) for w in fitting if w is not None), default=0)
+        chosen = select(overloads, args, member=member)
+        return chosen.work(*args) if chosen.work is not None else 0
+
+    def call(*args: object) -> object:
+        return select(overloads, args, member=member).call(*args)
+
+    charged = work if any(o.work is not None for o in overloads) else None
+    return Overload("", tuple(kinds), DYN, call, charged, member)
+
+
 def _admits(parameter: Type, value: object) -> bool:
     if parameter.is_record:
         return parameter.name in record_names(value)
@@ -164,20 +181,7 @@ class Environment:
             for overload in overloads:
                 if resolve([overload], kinds) is not None:
                     return overload
-
-        # The overload that selects one by the values of each call.
-        def work(*args: object) -> int:
-            if any(isinstance(a, Size) for a in args):
-                fitting = (o.work for o in overloads if len(o.params) == len(args))
-                return max((w(*args) for w in fitting if w is not None), default=0)
-            chosen = select(overloads, args, member=member)
-            return chosen.work(*args) if chosen.work is not None else 0
-
-        def call(*args: object) -> object:
-            return select(overloads, args, member=member).call(*args)
-
-        charged = work if any(o.work is not None for o in overloads) else None
-        return Overload("", tuple(kinds), DYN, call, member, charged)
+        return _by_values(overloads, kinds, member=member)
 
     # ---- records
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
@@ -81,35 +82,15 @@ class Overload:
     params: tuple[Type, ...]
     result: Type
     call: Callable[..., Any]
-    member: bool = False
     work: Work | None = None
+    member: bool = False
     short: Callable[..., Any] | None = None
     doc: str = ""
 
 
 Work = Callable[..., int]
-
-
-def function(
-    name: str,
-    params: tuple[Type, ...],
-    result: Type,
-    call: Callable[..., Any],
-    work: Work | None = None,
-) -> Overload:
-    """An overload called as `name(…)`; operators are functions too."""
-    return Overload(name, params, result, call, work=work)
-
-
-def member(
-    name: str,
-    params: tuple[Type, ...],
-    result: Type,
-    call: Callable[..., Any],
-    work: Work | None = None,
-) -> Overload:
-    """An overload called as `receiver.name(…)`."""
-    return Overload(name, params, result, call, member=True, work=work)
+# An overload called as `name(…)`, as operators are, too; and one called as `receiver.name(…)`.
+function, member = Overload, partial(Overload, member=True)
 
 
 Bindings = dict[str, Type]

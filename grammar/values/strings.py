@@ -244,7 +244,7 @@ def _all_searched(text: Sized, regex: Size | str, _: object = -1) -> int:
     return _searched(text, regex) + 30 * (len(text) + 1)
 
 
-_MATCHES = Overload("matches", (STRING, STRING), BOOL, matches, False, _searched, _matches_short)
+_MATCHES = Overload("matches", (STRING, STRING), BOOL, matches, _searched, short=_matches_short)
 _PATTERN_OVERLOADS: tuple[Overload, ...] = (
     _MATCHES,
     dataclasses.replace(_MATCHES, member=True),
