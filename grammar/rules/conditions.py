@@ -7,7 +7,7 @@ false behind a `!`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -46,12 +46,10 @@ def absent_negation(tree: Tree) -> Iterator[Diagnostic]:
     for condition in conditions(tree.written):
         if condition.missing is not None or condition.word not in words:
             continue
-        for key, negation in unguarded(condition.expr, _negated_key):
-            shown, safe = tree.shown(key), _safe(key, negation, tree)
-            message = f"`{shown}` may be absent: the condition is then missing and does not hold"
-            is_decided = condition.word == "require"
-            other = ", or add `missing pass` or `missing fail`" if is_decided else ""
-            yield finding(message, negation.span, f"write `{safe}`{other}")
+        found = unguarded(condition.expr, _negated_key)
+        effect = "the condition is then missing and does not hold"
+        other = ", or add `missing pass` or `missing fail`" if condition.word == "require" else ""
+        yield from _absent(found, tree, effect, other)
 
 
 @rule("P0317")
@@ -60,11 +58,9 @@ def label_in_protect(tree: Tree) -> Iterator[Diagnostic]:
     is_decided = bool(tree.written.setting("missing", ""))
     for condition in tree.conditions():
         if condition.word == "protect" and condition.missing is None and not is_decided:
-            for key, read in unguarded(condition.expr, key_read):
-                shown, safe = tree.shown(key), _safe(key, read, tree)
-                message = f"`{shown}` may be absent: every victim without it is then protected"
-                hint = f"write `{safe}`, or add `missing pass`, or `missing fail` to keep it so"
-                yield finding(message, read.span, hint)
+            effect = "every victim without it is then protected"
+            other = ", or add `missing pass`, or `missing fail` to keep it so"
+            yield from _absent(unguarded(condition.expr, key_read), tree, effect, other)
 
 
 @rule("P0317")
@@ -73,12 +69,19 @@ def label_beside_missing_pass(tree: Tree) -> Iterator[Diagnostic]:
     for clause in (c for c in tree.clauses(Filter) if tree.policy.passes_missing(c)):
         parts = conjuncts(*clause.requires)
         of_rows = [p for p in parts if tree.read_by(p) & tree.environment.tables.keys()]
-        known = [guards(each) for each in (*parts, clause.when) if each is not None]
+        known = frozenset[str]().union(*(guards(e) for e in (*parts, clause.when) if e is not None))
         for part in (p for p in parts if of_rows and p not in of_rows):
-            for key, read in unguarded(part, key_read, frozenset().union(*known)):
-                shown, safe = tree.shown(key), _safe(key, read, tree)
-                message = f"`{shown}` may be absent: `missing pass` then lets the node pass"
-                yield finding(message, read.span, f"write `{safe}`")
+            found = unguarded(part, key_read, known)
+            yield from _absent(found, tree, "`missing pass` then lets the node pass")
+
+
+def _absent(
+    found: Iterable[tuple[Key, ast.Expr]], tree: Tree, effect: str, other: str = ""
+) -> Iterator[Diagnostic]:
+    """A finding for each key that may be absent, with its effect, and what to write."""
+    for key, read in found:
+        message = f"`{tree.shown(key)}` may be absent: {effect}"
+        yield finding(message, read.span, f"write `{_safe(key, read, tree)}`{other}")
 
 
 def _negated_key(expr: ast.Expr) -> Key | None:
