@@ -137,22 +137,25 @@ class Supervisor:
                 self.log.error("task %s failed as it ended", background.name, exc_info=failure)
                 return
             seconds = background.backoff.next()
-            # Logs a failure: with its traceback if it is a fault of ours, and not the same again.
-            is_known = isinstance(failure, EngineError | OSError)
-            text = str(failure) if is_known else f"{type(failure).__name__}: {failure}"
-            text = shown(text)
-            with_traceback = not is_known and text != background.failure
-            background.failure = text
-            self.log.error(
-                "task %s failed: %s; it starts again in %.1f seconds",
-                background.name,
-                text,
-                seconds,
-                exc_info=failure if with_traceback else None,
-            )
+            self._note(background, failure, seconds)
             await self.sleep(seconds)
             background.restarts += 1
             self.restarted(background.name)
+
+    def _note(self, background: _Task, error: BaseException, seconds: float) -> None:
+        """Logs a failure: with its traceback if it is a fault of ours, and not the same again."""
+        is_known = isinstance(error, EngineError | OSError)
+        text = str(error) if is_known else f"{type(error).__name__}: {error}"
+        text = shown(text)
+        with_traceback = not is_known and text != background.failure
+        background.failure = text
+        self.log.error(
+            "task %s failed: %s; it starts again in %.1f seconds",
+            background.name,
+            text,
+            seconds,
+            exc_info=error if with_traceback else None,
+        )
 
 
 def _is_cancelled() -> bool:

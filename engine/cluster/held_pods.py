@@ -77,25 +77,16 @@ class HeldPods:
         self._leads = leads
         for uid, (each, _) in list(self.shown.items()):
             if self._held.get(uid) is not each and self._bucket.try_take():
-                # Removes what is shown of a pod that has no node.
-                path = path_of(CORE, "pods", each.pod.namespace, each.pod.name)
-                known = msgspec.json.decode(await read_if_there(self._api, path) or b"{}")
-                is_there = mapping(known, "metadata").get("uid") == uid
-                waits = is_there and not mapping(known, "spec").get("nodeName")
-                if not (waits and _shown(known) == each.node) or await self._set(
-                    each.pod, known, None
-                ):
-                    self.shown.pop(uid, None)
+                await self._end(uid, each)
         due = self._clock() - _SHOWN_SECONDS
         for uid, each in list(self._held.items()) if leads else ():
             if each.since > due or self.shown.get(uid) == (each, True):
                 continue
             if (body := self._cache.body(uid)) is not None and self._bucket.try_take():
-                about = Regarding("v1", "Pod", each.pod.namespace, each.pod.name, each.pod.uid)
-                note = f"its binding to node {each.node} waits: {each.why()}"
+                event = _event(each)
                 await self._begin(uid, each, msgspec.json.decode(body))
                 if uid in self.shown:
-                    tell(PodEvent(about, "Normal", "Held", "Bind", note))
+                    tell(event)
 
     def _take_over(self) -> None:
         """Takes the pods that an earlier leader has shown: it may be gone, and they are let go."""
@@ -121,6 +112,15 @@ class HeldPods:
         else:
             self.shown.pop(uid, None)
 
+    async def _end(self, uid: str, held: HeldPod) -> None:
+        """Removes what is shown of a pod that has no node."""
+        path = path_of(CORE, "pods", held.pod.namespace, held.pod.name)
+        known = msgspec.json.decode(await read_if_there(self._api, path) or b"{}")
+        is_there = mapping(known, "metadata").get("uid") == uid
+        waits = is_there and not mapping(known, "spec").get("nodeName")
+        if not (waits and _shown(known) == held.node) or await self._set(held.pod, known, None):
+            self.shown.pop(uid, None)
+
     async def _set(self, pod: Peer, known: Mapping[str, Any], node: str | None) -> bool:
         """Sets the node of one version of a pod; False if there is a newer one."""
         version = {
@@ -141,3 +141,9 @@ class HeldPods:
 def _shown(pod: Mapping[str, Any]) -> object:
     """The node that the API server shows of a pod that waits; empty for none."""
     return mapping(pod, "status").get("nominatedNodeName", "")
+
+
+def _event(held: HeldPod) -> PodEvent:
+    about = Regarding("v1", "Pod", held.pod.namespace, held.pod.name, held.pod.uid)
+    note = f"its binding to node {held.node} waits: {held.why()}"
+    return PodEvent(about, "Normal", "Held", "Bind", note)
