@@ -32,7 +32,7 @@ from engine.cache.informers import Needs
 from engine.cache.node_table import NodeWithPods, RowUse, Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.api_types import mapping
-from engine.objects.peer import TEMPLATE_HASH, Controller, Peer, Workload, decode_controller
+from engine.objects.peer import TEMPLATE_HASH, Controller, Peer, Workload, decode_controller, key_of
 from engine.objects.request_pod import ObjectCodec
 from engine.objects.workload_pods import (
     ANY_CLUSTER,
@@ -411,9 +411,7 @@ class CacheCopy(Cache):
             self.ended.put(ended_pod)
             if not number % _PER_PORTION:
                 yield
-        for uid, body in bodies:
-            if body is not None:
-                self._bodies[uid] = body
+        self._bodies = {uid: body for uid, body in bodies if body is not None}
 
     def close(self) -> None:
         """Gives its memory back at once; nothing may be asked after that.
@@ -429,8 +427,7 @@ class CacheCopy(Cache):
         """
         spaces, workloads, number = self._spaces, self.workloads, 0
         for number, pod in enumerate(pods, 1):  # noqa: B007 - it is the result
-            name = pod.namespace
-            key = f"{name}/{pod.name}"
+            key, name = key_of(pod), pod.namespace
             beside[key] = pod
             if (space := spaces.get(name)) is None:
                 space = spaces[name] = {}

@@ -356,7 +356,7 @@ class Tries:
     def with_evictions(self, gang: KnownGang, call: VerbCall, budgeted: Sequence[str]) -> str:
         """The node where pods may go for the pod of the call, so that the whole gang fits.
 
-        It is empty where the gang would not fit even then, nor for a member with room without.
+        It is empty where the gang would not fit even then, and for a member with room without.
         On as few `budgeted` nodes as the gang needs, the first ones, a disruption budget is broken.
         """
         members, now = self._placeable(gang, call), self._clock()
