@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Literal
 from weakref import ref
@@ -32,7 +33,7 @@ from engine.decision.verb_call import Occurrence, VerbCall
 from engine.decision.verdict import full_reason
 from engine.errors import DeadlineExceededError, EngineError
 from engine.gangs.gang import GangName, Hold, KnownGang, Members, Refusals, Try, given_up
-from engine.gangs.paper import Attempts, Stays
+from engine.gangs.paper import Attempts
 from engine.gangs.quorum import Quorums
 from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer
@@ -363,12 +364,12 @@ class Tries:
         is_known = now < gang.makes_room_until and gang.makes_room.keys() <= members.keys()
         if not (gang.makes_room and is_known):
             others = [each for each in self._known.gathering() if each.priority >= gang.priority]
+            place = partial(self._attempts.place, gang, call, members, None, others)
             stays = Preemption(call, self._placement).stays
 
             def fits(broken: int) -> bool:
                 kept = frozenset(budgeted[broken:])
-                keeps: Stays = lambda node, pod: node.name in kept or stays(node, pod)  # noqa: E731
-                found = self._attempts.place(gang, call, members, None, others, stays=keeps)
+                found = place(stays=lambda node, pod: node.name in kept or stays(node, pod))
                 gang.makes_room = {} if isinstance(found, str) else dict(found)
                 return bool(gang.makes_room)
 

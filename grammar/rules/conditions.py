@@ -46,10 +46,9 @@ def absent_negation(tree: Tree) -> Iterator[Diagnostic]:
     for condition in conditions(tree.written):
         if condition.missing is not None or condition.word not in words:
             continue
-        found = unguarded(condition.expr, _negated_key)
         effect = "the condition is then missing and does not hold"
         other = ", or add `missing pass` or `missing fail`" if condition.word == "require" else ""
-        yield from _absent(found, tree, effect, other)
+        yield from _absent(unguarded(condition.expr, _negated_key), tree, effect, other)
 
 
 @rule("P0317")
