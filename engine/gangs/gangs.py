@@ -143,7 +143,7 @@ class Gangs(DecisionPart):
     def _unchanged(
         self, pod: RequestPod, plan: Plan | None, *, is_look: bool = False
     ) -> _Asked | None:
-        """The member as it was asked about last, if nothing has changed; `plan` is its own now."""
+        """The member as it was asked about last, if it is the same, and a given `plan` its own."""
         asked = self._asked.get(pod.uid)
         if asked is None or not asked.revision == pod.revision > 0:
             return None
@@ -418,7 +418,7 @@ class Gangs(DecisionPart):
         return GangOfPod(name.program, told, refusal, allowed)
 
     def not_on_paper(self, call: VerbCall) -> Sequence[str]:
-        """What kube-scheduler checks of waiting members, and no attempt on paper."""
+        """The constraints of waiting members that only kube-scheduler checks."""
         name, pods, found = self._members.of(call), call.cluster.pods, Counter[str]()
         waiting = self._members.waiting(name, call.snapshot) if name is not None else ()
         uids = {call.pod.uid, *waiting}
