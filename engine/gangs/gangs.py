@@ -143,7 +143,7 @@ class Gangs(DecisionPart):
     def _unchanged(
         self, pod: RequestPod, plan: Plan | None, *, is_look: bool = False
     ) -> _Asked | None:
-        """The member as it was asked about last, if it is the same, and a given `plan` its own."""
+        """The last question about a member that has not changed; a `plan` must be the same too."""
         asked = self._asked.get(pod.uid)
         if asked is None or not asked.revision == pod.revision > 0:
             return None
