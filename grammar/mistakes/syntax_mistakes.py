@@ -187,9 +187,9 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     yield from of_texts(place)
     yield from rewritten(place, (row for name in _FIRST for row in ROWS[name]))
     brackets = Brackets(source, span, accepted)
-    for said in (brackets.unclosed(), _clause(place)):
-        if said is not None:
-            yield said
+    if (said := brackets.unclosed()) is not None:
+        yield said
+    yield from _clause(place)
     found = source.slice(span)
     if not found:
         return
@@ -209,35 +209,32 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
         yield catalogue.bad_character(found, span, _SIGNS[found])
 
 
-def _clause(place: Misplaced) -> Diagnostic | None:
-    """A word where a clause must start: which clauses there are, and the one meant."""
+def _clause(place: Misplaced) -> Iterator[Diagnostic]:
+    """A word where a clause must start: the clause that is meant, or which clauses there are."""
     lexemes, at, word = place.lexemes, place.at, place.item.text
     if place.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= place.accepted:
-        return None
+        return
     if place.behind and lexemes[at + 1].kind != "string":
-        return None
+        return
     found = catalogue.unknown_clause(word, lexemes.span(at, at))
     if word in ("policy", "cluster") and lexemes.opener(at) is None:
         hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
-        return replace(found, hint=hint)
+        yield replace(found, hint=hint)
     if (close := nearest(word, ITEMS)) is not None and not place.behind:
         hint = f"did you mean `{close}`?"
         edit = Fix(lexemes.span(at, at), close)
         from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
         if lexemes[at + 1].text in (":", "=", "-"):
-            return replace(found, hint=hint)
-        return with_edit(found, edit, hint, certain=len(from_list) == 1)
+            yield replace(found, hint=hint)
+        else:
+            yield with_edit(found, edit, hint, certain=len(from_list) == 1)
     why = habits.NEEDLESS_ITEMS.get(word)
     is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
-    if is_told and lexemes[at + 1].kind == "word":
-        # A sentence about them.
-        why = None
-    if why is not None:
-        return replace(found, hint=f"leave it out: {why}")
-    said = next(rewritten(place, ROWS["clauses"]), None)
-    if said is not None:
-        return said
-    return replace(found, hint=CLAUSES_ARE)
+    # A sentence about them is another thing.
+    if why is not None and not (is_told and lexemes[at + 1].kind == "word"):
+        yield replace(found, hint=f"leave it out: {why}")
+    yield from rewritten(place, ROWS["clauses"])
+    yield replace(found, hint=CLAUSES_ARE)
 
 
 def built(found: Diagnostic, source: Source, leads: Leads) -> Diagnostic:

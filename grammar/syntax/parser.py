@@ -487,7 +487,8 @@ def _attempt(source: Source, start: str) -> object | _Stop:
 def _further(asked: Helper, source: Source, start: str, at: int) -> Leads:
     """What says of an edit whether the parse gets further with it than to an offset.
 
-    Only the policy around the offset is parsed again, as far as the helper affords it.
+    A block that an edit writes is read to its end, or the edit is no hint. Only the policy around
+    the offset is parsed again, as far as the helper affords it.
     """
     text = source.text
 
@@ -500,7 +501,8 @@ def _further(asked: Helper, source: Source, start: str, at: int) -> Leads:
         if not asked.affords(len(changed)):
             return False
         stop = _attempt(Source(source.name, changed), start)
-        if not isinstance(stop, _Stop) or len(changed) - stop.at < end - at:
+        read = max(at + 1, edit.span.end if "{" in edit.text else 0)
+        if not isinstance(stop, _Stop) or len(changed) - stop.at <= end - read:
             return True
         # What was not reached before.
         return stop.built and stop.said.span.end <= edit.span.start - begin

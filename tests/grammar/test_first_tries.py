@@ -96,3 +96,24 @@ def test_no_hints_lead_to_what_is_not_meant(text: str, schema: Schema) -> None:
             break
         said = edited(said, edit)
     assert errors(said, schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('deny "x" when pod.priority > 5 { node.zone == "a" }', "`require !(…)` around"),
+        ('deny "x" when pod.priority > 5 { require node.zone == "a" }', "`require !(…)` around"),
+        ('deny "x" when X { c }', "`require !(…)` around"),
+        ('deny "x" { node.zone == "a" and so on }', "`require !(…)` around"),
+        ('nodes "p" when X { protect c }', "write `filter`;"),
+        ('nodes "p" when pod.priority > 5 { per zone at most 1 }', "write `filter`;"),
+        ('nodes "p" if X { node.zone == "a"; node.ready }', "write `filter`;"),
+    ],
+)
+def test_no_clause_is_written_that_was_not_read_to_its_end(
+    text: str, hint: str, schema: Schema
+) -> None:
+    found = errors(whole(text), schema)[0]
+    assert hint in (found.hint or "")
+    edit = edit_of(found)
+    assert edit is None or "{" not in edit.text
