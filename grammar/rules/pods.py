@@ -50,39 +50,40 @@ _ABOUT = {
 def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
     """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
     counts = tree.clauses(Count)
-    named = [each.pods for each in counts]
     conditions = [(c.expr, c.word) for c in tree.conditions()]
-    conditions += [(pods.where, "pods where") for pods in named if pods.where is not None]
+    conditions += [(c.pods.where, "pods where") for c in counts if c.pods.where is not None]
     for expr, word in conditions:
-        read = tree.read_by(expr)
-        if word in _ABOUT and "pod" in read <= OF_POD:
+        if word in _ABOUT and "pod" in tree.read_by(expr) <= OF_POD:
             name, why, more = _ABOUT[word]
             meant = tree.shown(expr).replace("pod.", f"{name}.")
             message = f"this reads the pod alone, so {why}"
             yield finding(message, expr.span, f"write `{meant}`{more}")
-    of_cluster = [each.pods for each in counts if each.per.place == "cluster"]
-    for each in (*(clause.counted for clause in tree.policy.clauses), *named):
+    # The pods of each clause and count, and the states that these may name.
+    counted = [(c.counted, "ended" if c.may_sum else "") for c in tree.policy.clauses]
+    counted += [(c.pods, "pending ended" if c.per.place == "cluster" else "ended") for c in counts]
+    for each, states in counted:
         if each is None or each.where is None:
             continue
         yield from (_of_one_name if each.all else _of_other_namespaces)(each.where, tree)
         if not each.state:
-            yield from _of_no_state(each.where, tree, pending=each in of_cluster)
+            yield from _of_no_state(each.where, tree, states)
 
 
 # The phases of pods that count in a state alone; on a node, a pod may be pending, too.
 _STATES = {"Pending": "pending", "Failed": "ended", "Succeeded": "ended"}
 
 
-def _of_no_state(where: Expr, tree: Tree, *, pending: bool) -> Iterator[Diagnostic]:
+def _of_no_state(where: Expr, tree: Tree, states: str) -> Iterator[Diagnostic]:
     """`pods where peer.phase == "Failed"`: without a state, no pod counts that has ended."""
     for part in (p for p in conjuncts(where) if getattr(p, "op", "") != "!="):
         for read, values in compared(part, tree.environment):
             state, *more = {_STATES.get(str(each.value), "") for each in values}
             if more or not reads_field(unwrapped(read), "phase", "Peer"):
                 continue
-            if state == "ended" or (pending and state):
-                message = f"{state} pods do not count here"
-                yield finding(message, part.span, f"write `{state} pods where`")
+            if state == "ended" or (state and state in states):
+                in_count = catalogue.not_counted("", state, part.span).hint or ""
+                hint = f"write `{state} pods where`" if state in states else in_count
+                yield finding(f"{state} pods do not count here", part.span, hint)
 
 
 def _of_other_namespaces(where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
