@@ -89,9 +89,9 @@ class FilterMemo:
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has the clauses that read these tables be evaluated again."""
-        self._plain.tables_changed(digests)
+        self._plain.fresh.tables_changed(digests)
         for memo in self._by_way.values():
-            memo.tables_changed(digests)
+            memo.rows.fresh.tables_changed(digests)
 
     def decide(
         self,
@@ -136,12 +136,8 @@ class _ByGroups:
 
     def __init__(self, clauses: Sequence[FilterProgram], on_the_way: OnTheWay) -> None:
         self._on_the_way = on_the_way
-        self._rows = _RowMemo([clause for clause in clauses if not clause.groups.alone])
+        self.rows = _RowMemo([clause for clause in clauses if not clause.groups.alone])
         self._groups = [_GroupMemo(clause) for clause in clauses if clause.groups.alone]
-
-    def tables_changed(self, digests: AbstractSet[str]) -> None:
-        """Has the clauses that read these tables be evaluated again."""
-        self._rows.tables_changed(digests)
 
     def added(
         self,
@@ -155,7 +151,7 @@ class _ByGroups:
         found = evaluation.groups_of_call()
         assert isinstance(found, CallGroups), "a call has groups where a policy reads them"
         groups = found.counting(self._on_the_way)
-        if len(self._groups) == 1 and not self._rows.clauses and not np.count_nonzero(codes):
+        if len(self._groups) == 1 and not self.rows.clauses and not np.count_nonzero(codes):
             # The usual case: one rule, and nothing else in the way.
             (memo,) = self._groups
             return memo.evaluated(groups, table, rows, evaluation), memo.rejections
@@ -166,10 +162,10 @@ class _ByGroups:
             codes[left[rejected]] = found[rejected] + len(rejections) - 1
             rejections.extend(more[1:])
 
-        if self._rows.clauses and len(left := np.flatnonzero(codes == 0)):
+        if self.rows.clauses and len(left := np.flatnonzero(codes == 0)):
             with counted_on_the_way(evaluation.frame(), self._on_the_way):
-                by_row = self._rows.evaluated(table, rows[left], evaluation)
-            reject(left, by_row, self._rows.rejections)
+                by_row = self.rows.evaluated(table, rows[left], evaluation)
+            reject(left, by_row, self.rows.rejections)
         for memo in self._groups:
             left = np.flatnonzero(codes == 0)
             if not len(left):
@@ -221,16 +217,11 @@ class _RowMemo:
             if (of_clause := kinds(clause)) is not None
         }
         self._groups = GroupVersions([clause.groups for clause in clauses])
-        self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
+        timed = any(clause.time_dependent for clause in clauses)
+        self.fresh = Freshness(time_dependent=timed, tables=[each.tables for each in clauses])
         self._codes: Codes = np.empty(0, np.int32)
         self.rejections: list[Rejection | None] = [None]
         self._known: dict[Rejection | None, int] = {None: 0}
-        self._tables = frozenset[str]().union(*(clause.tables for clause in clauses))
-
-    def tables_changed(self, digests: AbstractSet[str]) -> None:
-        """Has the clauses that read these tables be evaluated again."""
-        if self._tables & digests:
-            self._fresh.forget()
 
     def evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
         """Indexes into `rejections`, in the order of `rows`."""
@@ -239,15 +230,15 @@ class _RowMemo:
         if self._groups.digests:
             table = self._groups.table(table, evaluation)
         if len(self.rejections) > _MOST_REJECTIONS:
-            self._fresh.forget()
+            self.fresh.forget()
             self.rejections, self._known = [None], {None: 0}
-        portions = self._fresh.stale(table, evaluation.now, rows)
+        portions = self.fresh.stale(table, evaluation.now, rows)
         if portions or len(self._codes) < len(table.nodes):
             self._codes = grown(self._codes, len(table.nodes), 0)
         for portion in portions:
             nodes, until = (
                 [table.nodes[row] for row in portion.tolist()],
-                self._fresh.moments(portion),
+                self.fresh.moments(portion),
             )
             sweep = Sweep(nodes, until, partial(self._alike, table, portion, evaluation))
             sweep.run(self.clauses, evaluation)
@@ -256,7 +247,7 @@ class _RowMemo:
             except KeyError:
                 codes = list(map(self._code, sweep.found))
             self._codes[portion] = codes
-            self._fresh.worked_out(table, portion, until)
+            self.fresh.worked_out(table, portion, until)
         return self._codes.take(rows)
 
     def _alike(

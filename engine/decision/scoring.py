@@ -34,16 +34,11 @@ class ScoreMemo:
     def __init__(self, clause: ScoreProgram, kinds: KindsOf = no_kinds) -> None:
         self.clause = clause
         self._by_kind = _by_kind(clause, kinds)
-        self._fresh = Freshness(time_dependent=clause.time_dependent)
+        self.fresh = Freshness(time_dependent=clause.time_dependent, tables=[clause.tables])
         self._values: Floats = np.empty(0)
         self._reads_groups = bool(clause.groups)
         self._groups = GroupVersions([clause.groups])
         self._alone = _GroupValues(clause) if clause.groups.alone else None
-
-    def tables_changed(self, digests: AbstractSet[str]) -> None:
-        """Has the clause be evaluated again if it reads one of these tables."""
-        if self.clause.tables & digests:
-            self._fresh.forget()
 
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
         """In the order of `rows`, NaN where there is none.
@@ -60,15 +55,15 @@ class ScoreMemo:
     def _by_row(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
         if self._groups.digests:
             table = self._groups.table(table, evaluation)
-        portions = self._fresh.stale(table, evaluation.now, rows)
+        portions = self.fresh.stale(table, evaluation.now, rows)
         if portions or len(self._values) < len(table.nodes):
             self._values = grown(self._values, len(table.nodes), MISSING)
         for portion in portions:
-            until = self._fresh.moments(portion)
+            until = self.fresh.moments(portion)
             given = table, portion, evaluation, until, self._by_kind
             self._values[portion] = _values(self.clause, *given)
             evaluation.time.rest()
-            self._fresh.worked_out(table, portion, until)
+            self.fresh.worked_out(table, portion, until)
         return self._values.take(rows)
 
 
@@ -110,27 +105,22 @@ class MeanMemo:
         self._clauses = clauses
         self._by_kind = [_by_kind(clause, kinds) for clause in clauses]
         self._scale = Scale(clauses)
-        self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
+        timed = any(clause.time_dependent for clause in clauses)
+        self.fresh = Freshness(time_dependent=timed, tables=[each.tables for each in clauses])
         self._points: Points = np.empty(0, np.int64)
-        self._tables = frozenset[str]().union(*(clause.tables for clause in clauses))
-
-    def tables_changed(self, digests: AbstractSet[str]) -> None:
-        """Has the clauses be evaluated again if they read these tables."""
-        if self._tables & digests:
-            self._fresh.forget()
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`. Raises as `ScoreMemo.values`."""
-        portions = self._fresh.stale(table, evaluation.now, rows)
+        portions = self.fresh.stale(table, evaluation.now, rows)
         if portions or len(self._points) < len(table.nodes):
             self._points = grown(self._points, len(table.nodes), 0)
         for portion in portions:
-            until = self._fresh.moments(portion)
+            until = self.fresh.moments(portion)
             pairs = zip(self._clauses, self._by_kind, strict=True)
             values = [_values(c, table, portion, evaluation, until, kinds) for c, kinds in pairs]
             evaluation.time.rest()
             self._points[portion] = self._scale.scores(np.array(values))
-            self._fresh.worked_out(table, portion, until)
+            self.fresh.worked_out(table, portion, until)
         return self._points.take(rows)
 
 
@@ -153,7 +143,7 @@ class Scorer:
         """Has the clauses that read these tables be evaluated again."""
         for memo in (*self._memos, self._mean):
             if memo is not None:
-                memo.tables_changed(digests)
+                memo.fresh.tables_changed(digests)
 
     def scores(
         self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, soft: Sequence[Term] = ()

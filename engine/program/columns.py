@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -219,10 +220,14 @@ class Freshness:
     """The freshness of a column: the version of its node at which each row was last evaluated.
 
     In a `time_dependent` column, a row is also evaluated at the moment when its value may change.
+    A clause reads some `tables`: when one of these changes, all rows are evaluated again.
     """
 
-    def __init__(self, *, time_dependent: bool = False) -> None:
+    def __init__(
+        self, *, time_dependent: bool = False, tables: Iterable[AbstractSet[str]] = ()
+    ) -> None:
         self.time_dependent = time_dependent
+        self._tables = frozenset[str]().union(*tables)
         self._owner: object = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._portion = _PORTION
@@ -298,6 +303,11 @@ class Freshness:
     def forget(self) -> None:
         self._versions[:] = _NO_VERSION
         self._table = None
+
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has all rows be evaluated again if they depend on one of these tables."""
+        if self._tables & digests:
+            self.forget()
 
 
 def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:
