@@ -282,8 +282,11 @@ class Gangs(DecisionPart):
                     known.is_settled = False
         if old is None or (gang := self.known.placed(old.uid)) is None:
             return
-        if new is None or new.uid != old.uid or new.deletionTimestamp is not None:
-            self.known.give_up(gang, "member deleted", f"member {old.name} was deleted")
+        if new is None or new.uid != old.uid:
+            # A watch says only that: it was deleted, or it has failed.
+            self.known.give_up(gang, "member gone", f"member {old.name} is gone")
+        elif new.deletionTimestamp is not None:
+            self.known.give_up(gang, "member gone", f"member {old.name} is being deleted")
         elif new.is_gated or self._members.name_of(gang.clause, new) != gang.name:
             self.known.give_up(gang, "member left", f"member {old.name} has left it")
         elif role_of(gang.clause, old) != role_of(gang.clause, new):

@@ -23,6 +23,7 @@ from tests.support import builders
 from tests.support.engines import CODEC, Known, Silent, gangs_of, node_of, registry_of
 
 NOTHING: Mapping[str, Mapping[str, str]] = {}
+NOW = "2026-01-01T00:00:00Z"
 BY_JOB = """
   gang "together" { of pods by peer.labels["job"] at least int(pod.annotations["members"]) PARTS }
 """
@@ -75,6 +76,10 @@ class World:
 
     def relabel(self, name: str, labels: Mapping[str, str]) -> None:
         self.pods[name]["metadata"]["labels"] = dict(labels)
+        self.watch(name)
+
+    def change(self, name: str, part: str, **fields: Any) -> None:
+        self.pods[name].setdefault(part, {}).update(fields)
         self.watch(name)
 
     def gang(self, name: str, *, places: bool = False) -> GangOfPod | None:
@@ -422,7 +427,9 @@ def test_a_pod_without_the_value_is_in_no_gang() -> None:
 @pytest.mark.parametrize(
     ("happens", "reason"),
     [
-        (lambda w: w.delete("a1"), "member a1 was deleted"),
+        (lambda w: w.delete("a1"), "member a1 is gone"),
+        (lambda w: w.change("a1", "status", phase="Failed"), "member a1 is gone"),
+        (lambda w: w.change("a1", "metadata", deletionTimestamp=NOW), "member a1 is being deleted"),
         (lambda w: w.cache.remove_node("n1") or w.gangs.review(), "node n1 is gone"),
         (lambda w: w.adopt(w.text.replace("members", "number")), "policy shop/p was changed"),
         (lambda w: w.engine.take_over(w.cache.snapshot()), "this replica began to decide anew"),
