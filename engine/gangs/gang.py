@@ -264,10 +264,10 @@ class KnownGang:
     So many of each of the `roles` are among the members that are bound together, and `role_of` has
     the roles of waiting members by uid. `makes_room` has the nodes where pods are evicted for
     members, by uid, until a time, and `evicted` for which member each victim goes.
-    `is_settled`: the reason is known, and stays so until a pod of the gang changes.
-    `stands_until`: the end of that where too few members exist. `is_long`: an attempt of a look
-    took too long. `sent_at`: when kube-scheduler was last told to ask about a member instead.
-    `looked_at`: when a look at a member, which holds for all of them, has last said no.
+    What it `lacks` was `read_at` a time; as many may be `unread` now. `is_settled`: the reason
+    is known, and stays so until a pod changes. `is_long`: an attempt of a look took too long.
+    `sent_at`: when kube-scheduler was last told to ask about a member instead. `looked_at`: when a
+    look at a member, which holds for all of them, has last said no.
     """
 
     name: GangName
@@ -294,10 +294,12 @@ class KnownGang:
     told: str = ""
     told_at: float = 0.0
     not_before: float = 0.0
-    stands_until: float = 0.0
     makes_room: dict[str, str] = field(default_factory=dict)
     makes_room_until: float = 0.0
     evicted: dict[str, str] = field(default_factory=dict)
+    read_at: float = -math.inf
+    lacks: str = ""
+    unread: int = 0
     is_settled: bool = False
     is_long: bool = False
     sent_at: float = -math.inf

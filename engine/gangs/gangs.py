@@ -55,7 +55,7 @@ from engine.gangs.gang import (
     explained,
     members_of,
 )
-from engine.gangs.gathering import FIRST_PAUSE_SECONDS, Ends, KnownGangs, Tries
+from engine.gangs.gathering import FIRST_PAUSE_SECONDS, READ_SECONDS, Ends, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
 from engine.gangs.quorum import Quorums
 from engine.objects.eligibility import not_looked_at
@@ -66,9 +66,6 @@ from grammar.messages.texts import counted
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
-# Where too few members exist, other objects than pods may say how many are needed, so the gang is
-# looked at again after this time.
-_STANDS_SECONDS = 1.0
 # For how long a member of a gang that still waits is not looked at again. Other policies may apply
 # to it since, as where its namespace has got another label.
 _UNSEEN_SECONDS = 10.0
@@ -280,6 +277,7 @@ class Gangs(DecisionPart):
             for name in touched:
                 if (known := self.known.find(name)) is not None:
                     known.is_settled = False
+                    known.unread = known.unread - 1 if old is None else 0
         if old is None or (gang := self.known.placed(old.uid)) is None:
             return
         if new is None or new.uid != old.uid:
@@ -504,14 +502,6 @@ class Gangs(DecisionPart):
                 )
         return placed
 
-    def _priority(self, call: VerbCall, name: GangName) -> int:
-        """The priority that the PodGroup of a gang says, else the highest of its members."""
-        group = name.group(call.cluster.pods)
-        if group is not None and group.priority is not None:
-            return group.priority
-        members = self._members.waiting(name, call.snapshot).values()
-        return max(each.priority for each in (call.pod.peer, *members))
-
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
         now, pod = self._clock(), call.pod
@@ -527,12 +517,15 @@ class Gangs(DecisionPart):
             if otherwise := self._said_otherwise(call, name):
                 self._otherwise[name.program] = now, f"{name.namespace}: {otherwise}"
             self._quorums.note(call, name, otherwise)
-        gang.asked_at, gang.priority = now, self._priority(call, name)
+        gang.asked_at = now
         if gang.gathers:
             return gang
-        if text := self._quorums.read(gang, call, said):
-            gang.say(text, now)
-            gang.stands_until, gang.is_settled = now + _STANDS_SECONDS, True
+        is_read = gang.numbers.get(pod.uid, ((), said))[1] == said and said[0] <= gang.quorum
+        if not is_read or gang.unread <= 0 or now >= gang.read_at + READ_SECONDS:
+            gang.read_at, gang.lacks = now, self._quorums.read(gang, call, said)
+        if gang.lacks:
+            gang.say(gang.lacks, now)
+            gang.is_settled = True
             return gang.told
         return gang
 

@@ -225,6 +225,8 @@ class KnownGangs:
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.5
 # The time in which kube-scheduler hears of places that were given up for a gang.
 _HEARS_SECONDS = 0.1
+# Other objects than pods may say how many members are needed, so these are read again after this.
+READ_SECONDS = 1.0
 # For how long no look tries a gang of which kube-scheduler was told to ask about a member instead.
 _SENT_SECONDS = 5.0
 # For how long members keep the nodes where pods are evicted for them.
@@ -299,7 +301,8 @@ class Tries:
         """Whether a gang still waits for the same, so that nobody has to look again."""
         now, is_there = self._clock(), self._known.find(gang.name) is gang and not gang.gathers
         is_looked = is_look and now < gang.looked_at + _LEAST_PAUSE_SECONDS
-        rests = now < gang.stands_until or (gang.tried is not None and self._rests(gang))
+        waits = bool(gang.lacks) and now < gang.read_at + READ_SECONDS
+        rests = waits or (gang.tried is not None and self._rests(gang))
         return is_there and (is_looked or (gang.is_settled and rests))
 
     def _rests(self, gang: KnownGang) -> bool:

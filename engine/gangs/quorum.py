@@ -96,10 +96,14 @@ class Quorums:
     def read(self, gang: KnownGang, call: VerbCall, said: Numbers) -> str:
         """Takes the largest number that members say. Returns what the gang lacks, or an empty text.
 
-        The pod of the call has `said` numbers. A member without a number does not count.
+        The pod of the call has `said` numbers. A member without a number does not count. The
+        priority is what the PodGroup says, else the highest one.
         """
-        waiting = self.coming(call, gang.name)
-        clause = gang.clause
+        waiting, clause = self.coming(call, gang.name), gang.clause
+        group = gang.name.group(call.cluster.pods)
+        own = group.priority if group is not None else None
+        priorities = (each.priority for each in (call.pod.peer, *waiting.values()))
+        gang.priority = own if own is not None else max(priorities)
         if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
             known_json = {uid for uid in keys if self._pods.body(uid) is not None}
@@ -117,7 +121,11 @@ class Quorums:
         if roles:
             role_of = self._members.role_of
             gang.role_of = {uid: role_of(clause, pod) for uid, pod in waiting.items()}
-        return self.lacks(call, gang.name, len(known), gang.quorum, roles)
+        text = self.lacks(call, gang.name, len(known), gang.quorum, roles)
+        # Where an eighth of them is new they are read again, so any number takes linear time.
+        most = max(1, gang.quorum - len(known)) if text else gang.quorum
+        gang.unread = min(1 + len(known) // 8, most)
+        return text
 
     def coming(self, call: VerbCall, name: GangName) -> Mapping[str, Peer]:
         """The waiting members of the schedulers that ask, by uid."""

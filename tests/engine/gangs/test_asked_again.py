@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +22,40 @@ from tests.support import builders
 from tests.support.engines import CODEC, Known, node_of, registry_of
 
 FULL = "policy p: together: 2 of 3 members fit"
+
+
+def steps(count: int) -> int:
+    """The steps of Python of all calls while so many members are created."""
+    world, taken = World({"n1": "1"}), 0
+
+    def step(*_: object) -> None:
+        nonlocal taken
+        taken += 1
+
+    for name in names("a", count):
+        world.create(name, members=500)
+        sys.setprofile(step)
+        world.ask(name)
+        sys.setprofile(None)
+    return taken
+
+
+def test_a_gang_is_created_in_linear_time() -> None:
+    assert steps(200) < 2.4 * steps(100)
+
+
+def test_what_new_members_say_counts_at_once() -> None:
+    """All members are read again where the gang may be whole, or larger."""
+    world = World({"n1": "40"})
+    for number, name in enumerate(names("a", 29), 1):
+        world.create(name, members=30)
+        there = re.search(r"(\d+) of 30 members exist", str(world.ask(name)))
+        assert there is not None
+        assert int(there[1]) in range(number - number // 8, number + 1)
+    world.create("a29", members=31)
+    assert world.ask("a29") == "policy p: together: 30 of 31 members exist"
+    world.create("a30", members=31)
+    assert world.ask("a30") == ["n1"]
 
 
 def full() -> World:
