@@ -167,11 +167,13 @@ class SourceState:
     ) -> SourceStatus:
         """How it does; rows should have the `keys` of nodes, if a policy reads them so."""
         now, table, spec = self._now(), self.table, self.spec
-        useless, lacking = ("", None) if table is None else table.use(nodes, keys)
-        odd, reason = useless or self._doubt, "useless" if useless else "doubtful"
         until = self._newest + int(spec.stale * SECOND)
-        if table is not None and spec.source.is_watched:
-            until = table.until
+        until = table.until if table is not None and spec.source.is_watched else until
+        is_stale = table is None or until <= now
+        # Rows that are not read any more say nothing about the nodes that there are.
+        read = None if self.error and is_stale else table
+        useless, lacking = ("", None) if read is None else read.use(nodes, keys)
+        odd, reason = useless or self._doubt, "useless" if useless else "doubtful"
         return SourceStatus(
             spec.name,
             spec.digest,
@@ -182,7 +184,7 @@ class SourceState:
             error=self.error or odd,
             reason=self.reason or (reason if odd else ""),
             told_error=self.told_error or odd,
-            is_stale=table is None or until <= now,
+            is_stale=is_stale,
             left_out=self._left_out,
             cause=self._cause,
             lacking=lacking,
@@ -190,9 +192,8 @@ class SourceState:
 
     def _age(self, now: int) -> float:
         """The seconds since the source last said so: 0 while a watch works."""
-        if self.spec.source.is_watched:
-            return 0.0 if self.since is None else max(0, now - self.since) / SECOND
-        return max(0, now - self._newest) / SECOND
+        since = (self.since or now) if self.spec.source.is_watched else self._newest
+        return max(0, now - since) / SECOND
 
 
 @dataclass(eq=False, slots=True)
@@ -272,8 +273,7 @@ class DataKeeper:
         self._start(digest, state)
 
     def _start(self, digest: str, state: SourceState) -> None:
-        work = partial(self._keep, state)
-        self._tasks[digest] = self._start_task(f"data/{state.label}", work)
+        self._tasks[digest] = self._start_task(f"data/{state.label}", partial(self._keep, state))
 
     @property
     def tables(self) -> Mapping[str, Table]:

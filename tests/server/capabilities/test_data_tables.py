@@ -18,9 +18,9 @@ from engine.cluster.data_sources import SourceState
 from engine.data import RowSample
 from engine.engine import Engine
 from engine.fairness import ByteAccounts
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 from server.capabilities import data as module_of_data
-from server.capabilities.data import DataTables
+from server.capabilities.data import DataTables, data_samples
 from server.metrics.metrics import Metrics
 from server.options import Options
 from server.supervisor import Background
@@ -182,3 +182,31 @@ async def test_a_partial_answer_is_doubtful_and_read() -> None:
     assert (status.reason, status.error) == ("doubtful", "Prometheus warns: store is away")
     state.take(RowSample({"n1": row, "n2": row}))
     assert server.tables.statuses[0].reason == ""
+
+
+async def test_what_is_not_known_any_more_is_not_told_of_nodes() -> None:
+    """Rows without a node are useless while they come, and what is no longer read is unknown."""
+    server = Server()
+    source = 'data "load" { from prometheus "http://p:9090" query "load" key "node" }'
+    rule = 'filter "f" { require data.load[node.name].value < 1.0 }'
+    server.adopt(f"cluster policy z {{ {source} {rule} }}")
+    (state,) = server.states.values()
+    seconds = int(state.spec.stale) + 1
+
+    def told() -> tuple[str, int | None, bool, bool]:
+        found = server.tables.statuses
+        names = {name for name, *_ in data_samples(found)}
+        useless = next(v for name, _, v in data_samples(found) if name == "placet_data_useless")
+        return (
+            found[0].reason,
+            found[0].lacking,
+            bool(useless),
+            "placet_data_lacking_nodes" in names,
+        )
+
+    for age, wanted in ((0, ("denied", 3, False, True)), (seconds, ("denied", None, False, False))):
+        at = Timestamp(time.time_ns() - age * SECOND)
+        state.take(RowSample({"10.0.0.1": state.spec.row(time=at, value=0.5)}))
+        assert told() == ("useless", 3, True, True)
+        state.fail("denied", "it answers 401")
+        assert told() == wanted
