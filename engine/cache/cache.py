@@ -330,8 +330,6 @@ class Cache:
         self.budgets: dict[str, DisruptionBudget] = {}
         self.quotas: dict[str, Quota] = {}
         self._knows_budgets = True
-        # The namespaces whose pods do not have their labels yet: the next snapshot gives them.
-        self._relabelled: set[str] = set()
         self.assumptions: dict[str, _Assumption] = {}
         # The versions up to which watches have shown the nodes and the pods, 0 if unknown.
         self.shown = {"nodes": 0, "pods": 0}
@@ -419,13 +417,11 @@ class Cache:
     def put_namespace(self, namespace: Namespace) -> None:
         if self._namespaces.get(namespace.name) != namespace:
             self._namespaces = {**self._namespaces, namespace.name: namespace}
-            self._relabelled.add(namespace.name)
-            self._snapshot = None
+            self._relabel(namespace.name, namespace.labels)
 
     def remove_namespace(self, name: str) -> None:
-        self._relabelled.add(name)
         self._namespaces = {k: v for k, v in self._namespaces.items() if k != name}
-        self._snapshot = None
+        self._relabel(name, UNLABELLED)
 
     def keep(self, among: dict[str, T], key: str, found: T | None) -> None:
         """Add or replace an object that is kept among others by its key; None if it is gone."""
@@ -609,7 +605,6 @@ class Cache:
     def snapshot(self) -> Snapshot:
         """The cluster now. Without a change it is the last snapshot again."""
         if self._snapshot is None:
-            self._relabel()
             self._snapshot = Snapshot(
                 table=self.nodes.table(),
                 pending=self._pending.copy(),
@@ -631,17 +626,12 @@ class Cache:
         namespace = self._namespaces.get(pod.namespace)
         return pod if namespace is None else labelled(pod, namespace.labels)
 
-    def _relabel(self) -> None:
-        """Gives the pods of changed namespaces their labels, in one pass for all of these."""
-        if not self._relabelled:
-            return
-        changed, self._relabelled = self._relabelled, set()
-        for key in [key for name in changed for key in self._spaces.get(name, ())]:
-            old = self._known(key)
-            namespace = self._namespaces.get(old.namespace)
-            pod = labelled(old, namespace.labels if namespace is not None else UNLABELLED)
-            if pod is not old:
-                self._replace(key, pod)
+    def _relabel(self, name: str, labels: Mapping[str, str]) -> None:
+        """Gives the pods of a namespace its labels: now, so that no call waits for all of these."""
+        for key, pod in [*self._spaces.get(name, {}).items()]:
+            if pod.namespaceLabels != labels:
+                self._replace(key, labelled(pod, labels))
+        self._snapshot = None
 
     def _replace(self, key: str, pod: Peer | None, revision: int = 0) -> None:
         """Replace the state of a pod. Every change of a pod passes here."""

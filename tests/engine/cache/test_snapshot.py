@@ -199,3 +199,16 @@ def test_a_row_that_somebody_uses_stands_for_one_name() -> None:
     known.snapshot()
     known.put_node(node_of(node("e")))
     assert known.snapshot().table.rows["e"] < 5
+
+
+def test_pods_have_new_labels_of_their_namespace_before_anybody_asks() -> None:
+    """Who asks next would wait for all pods of a cluster."""
+    heard: list[str] = []
+    cache = cache_of([node("n1")], [pod("p", "shop", on="n1"), pod("q", "quiet", on="n1")])
+    cache.add_event_handler(lambda _, new, __: heard.append(new.name if new else ""))
+    cache.put_namespace(decode_namespace(raw(namespace("shop", {"team": "a"}))))
+    assert heard == ["p"]
+    cache.remove_namespace("shop")
+    assert heard == ["p", "p"]
+    cache.snapshot()
+    assert heard == ["p", "p"]
