@@ -122,14 +122,14 @@ class LiveCluster:
             read = replace(read, contents=[*read.contents, *more])
         if not needs.workloads:
             return read
-        scales = Scales(self._client, read.cluster(ObjectCodec(load_schema())).pods)
+        cache = read.cluster(ObjectCodec(load_schema(), needs.annotations)).pods
         failure = f"some owners of pods did not say within {_DATA_SECONDS:g} s how many they want"
         with waiting_for("the owners of pods", _DATA_SECONDS), suppress(TimeoutError):
             async with asyncio.timeout(_DATA_SECONDS):
-                failure = await scales.take()
+                failure = await Scales(self._client, cache).take()
         if failure:
             put_line(f"note: {failure}", sys.stderr)
-        return replace(read, scales=scales.known())
+        return replace(read, decoded=cache)
 
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""
@@ -202,9 +202,7 @@ class LiveCluster:
         head = {"apiVersion": "/".join(resource.path.split("/")[2:4]), "kind": kind}
         policies = {}
         for item in items:
-            key = "/".join(
-                item["metadata"][n] for n in ("namespace", "name") if n in item["metadata"]
-            )
+            key = "/".join(filter(None, map(item["metadata"].get, ("namespace", "name"))))
             policies[f"{resource.name}/{key}"] = msgspec.json.encode({**head, **item})
         return policies
 

@@ -121,13 +121,10 @@ class AskedCluster:
         given = read_data(self.args)
         lacking = [table for table in tables if table.name not in given]
         read, failed = self.live.data(lacking) if self.live is not None and lacking else ({}, {})
-        without = {
-            each.name: failed.get(each.digest) for each in lacking if each.digest not in read
-        }
+        nothing = "what reads it finds nothing"
+        without = {t.name: failed.get(t.digest, nothing) for t in lacking if t.digest not in read}
         for name, why in sorted(without.items()):
-            rows = (
-                f'warning: `data "{name}"` has no rows here: {why or "what reads it finds nothing"}'
-            )
+            rows = f'warning: `data "{name}"` has no rows here: {why}'
             hint = f"  = help: give its rows with `--data {name}=FILE`"
             put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
         return {**read, **given}

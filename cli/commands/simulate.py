@@ -166,9 +166,8 @@ def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, Enfor
     sets = [[path] for path in args.diff] if args.diff else [args.policies]
     paths = {" ".join(map(str, some)): some for some in sets if some}
     if len(paths) < len(args.diff or ()):
-        raise CommandError(
-            f"`{args.diff[0]}` is both the old and the new policies", "give two paths"
-        )
+        same = f"`{args.diff[0]}` is both the old and the new policies"
+        raise CommandError(same, "give two paths")
     return {name: read_policies(given, schema) for name, given in paths.items()}
 
 

@@ -32,7 +32,7 @@ from engine.cache.informers import Needs
 from engine.cache.node_table import NodeWithPods, RowUse, Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.api_types import mapping
-from engine.objects.peer import TEMPLATE_HASH, Controller, Peer, Workload, decode_controller, key_of
+from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller, key_of
 from engine.objects.request_pod import ObjectCodec
 from engine.objects.workload_pods import (
     ANY_CLUSTER,
@@ -43,7 +43,7 @@ from engine.objects.workload_pods import (
     defaults_in,
     pods_of,
 )
-from engine.work import Work
+from engine.work import Work, finished
 from grammar.meaning.environment import ClusterFacts
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
@@ -85,8 +85,8 @@ class ClusterDocuments:
 
     `read_at` is the time of a running cluster. The time of files is the newest timestamp in them.
     `objects` are the policy objects of a running cluster. The policy objects of files are in the
-    documents. `data` are tables beside the cluster, by their names or their digests, and `scales`
-    the owners of its pods that are in no document.
+    documents. `data` are tables beside the cluster, by their names or their digests. `decoded` is
+    what the documents say, with the owners of pods that are in none, if somebody has read it.
     """
 
     files: Sequence[Path]
@@ -94,7 +94,7 @@ class ClusterDocuments:
     read_at: Timestamp | None = None
     objects: Mapping[str, bytes] | None = None
     data: Mapping[str, DataText] = field(default_factory=dict)
-    scales: Sequence[Controller] = ()
+    decoded: Cache | None = None
 
     @property
     def defaults(self) -> ClusterDefaults:
@@ -121,13 +121,15 @@ class ClusterDocuments:
 
     def cluster(self, codec: ObjectCodec) -> ClusterCopy:
         """The cluster in the documents. Raises ClusterFileError, also where they have no nodes."""
-        reading = read_cluster(codec, self.files, self.contents)
+        if self.decoded is None:
+            cache = read_cluster(codec, self.files, self.contents).cache
+        else:
+            # Whoever asks may change it.
+            cache = finished(copied(self.decoded))
         # Of a running cluster they are not read.
-        reading.cache.trust_budgets(known=self.read_at is None)
-        for owner in self.scales:
-            reading.cache.put_controller(owner)
+        cache.trust_budgets(known=self.read_at is None)
         documents = [document for _, document in self.contents]
-        return ClusterCopy(reading.cache, documents, self.files, self.read_at, self.data)
+        return ClusterCopy(cache, documents, self.files, self.read_at, self.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,7 @@ async def resource_of(api: DataApi, kind: str, part: str = "") -> Resource:
     path = base + "/".join(quote(part, safe="") for part in version.split("/"))
     unknown = f"the cluster has no `{shown(kind, _MOST_SHOWN)}` that can be watched"
     try:
-        body = await api.request("GET", path, timeout_seconds=10.0, most_bytes=MOST_BYTES)
+        body = await api.request("GET", path, timeout_seconds=5.0, most_bytes=MOST_BYTES)
     except (ApiError, ApiUnreachableError) as error:
         if isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND:
             raise SourceError("absent", unknown) from None

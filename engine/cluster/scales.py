@@ -2,15 +2,16 @@
 
 The pods of an Argo Rollout or a CloneSet name their owner, and discovery says whether its kind has
 the subresource. An owner is asked once, and again when it has another number of pods; a few are
-asked at once.
+asked at once, after one of each kind.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,8 @@ from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 from engine.objects.peer import Controller, Workload, decode_controller
 from engine.objects.remembered import Remembered
 
-_SECONDS, _MOST_BYTES = 10.0, 64 << 10
+# What an answer may take, so that one that hangs leaves others their time.
+_MOST: Any = {"timeout_seconds": 5.0, "most_bytes": 64 << 10}
 # The bytes of the kinds whose paths are known.
 _MOST_KINDS = 1 << 18
 _AT_ONCE = 8
@@ -49,15 +51,14 @@ class Scales:
             self._cache.remove_controller(uid)
         failed = [uid for uid, (_, failure) in self._asked.items() if failure]
         same = {*failed, *(u for u, (_, _, n) in owners.items() if self._asked.get(u) == (n, ""))}
-        left, down = iter([*(uid for uid in owners if uid not in same), *failed]), set[str]()
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(_AT_ONCE):
-                tasks.create_task(self._ask(left, owners, down))
+        due, down = [*(uid for uid in owners if uid not in same), *failed], set[str]()
+        first = {(o.version, o.kind): uid for uid in reversed(due) for o in owners[uid][:1]}
+        for some in ({*first.values()}, {*due}.difference(first.values())):
+            left = iter([uid for uid in due if uid in some])
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(_AT_ONCE):
+                    tasks.create_task(self._ask(left, owners, down))
         return next((failure for _, failure in self._asked.values() if failure), "")
-
-    def known(self) -> Sequence[Controller]:
-        """The owners that have said how many pods they want."""
-        return [*filter(None, map(self._cache.workloads.get, self._asked))]
 
     async def _ask(self, left: Iterator[str], owners: Mapping[str, _Owner], down: set[str]) -> None:
         """Asks the owners that are left, but those of kinds that cannot be asked now."""
@@ -70,7 +71,8 @@ class Scales:
                 self._cache.put_controller(await self._scaled(owner, namespace, kind))
             except SourceError as error:
                 failure = "" if error.reason == "absent" else str(error)
-                if failure and (error.reason != "denied" or uid in self._asked):
+                is_one = error.reason == "denied" and uid not in self._asked and kind in self._paths
+                if failure and not is_one:
                     down.add(kind)
             self._asked.pop(uid, None)
             self._asked[uid] = number, failure
@@ -99,9 +101,7 @@ class Scales:
             raise SourceError("absent", f"a {owner.kind} has no scale")
         path = path_of(group, resource, namespace, owner.name, "scale")
         try:
-            body = await self._api.request(
-                "GET", path, timeout_seconds=_SECONDS, most_bytes=_MOST_BYTES
-            )
+            body = await self._api.request("GET", path, **_MOST)
         except (ApiError, ApiUnreachableError) as error:
             work = f"read how many pods {owner.title} in `{namespace}` wants"
             raise SourceError(refusal(work, error).reason, why(work, error)) from None

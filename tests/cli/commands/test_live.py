@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.cache.cluster_file import read_cluster
 from engine.cluster.data_fetching import METRICS
 from engine.errors import ApiError
 from tests.cli.conftest import Placet
@@ -105,6 +107,31 @@ async def test_an_owner_of_another_kind_is_asked_for_its_scale(
     assert before != after
     assert "4 : int" in known_there.out
     assert value.out == "4 : int\n"
+
+
+async def test_a_cluster_whose_owners_are_asked_is_decoded_once(
+    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = list[object]()
+
+    def reading(*parts: Any) -> object:
+        decoded.append(read := read_cluster(*parts))
+        return read
+
+    monkeypatch.setattr("engine.cache.cluster_copy.read_cluster", reading)
+    for name in ("old", "new"):
+        (folder / f"{name}.policy").write_text(f"cluster policy {name} {{ {SHARE} }}")
+    async with live_shop(folder, policy("s", SHARE), set_of("s")) as server:
+        put_scales(server, "s")
+        known = await asked(placet, "explain", "set-s")
+        once = len(decoded)
+        diff = ("simulate", "--diff", "old.policy", "new.policy", "--context", "test")
+        both = await asked(placet, *diff)
+        scales = [r.path for r in server.requests if r.path.endswith("/scale")]
+    assert "is not known" not in known.out
+    assert "no pod moves" in both.out, "one simulation does not change the other one"
+    assert (once, len(decoded)) == (1, 2)
+    assert len(scales) == 2, "one for each command"
 
 
 async def test_owners_that_do_not_say_what_they_want_hold_no_command(
