@@ -10,8 +10,12 @@ another process, or for a thread that is no job of an executor, needs the usual 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import math
 import selectors
+import struct
+import sys
+import termios
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -35,6 +39,8 @@ class Waits(selectors.DefaultSelector):
         self.now = time.monotonic()
         # The jobs of executors that have not ended.
         self.jobs = 0
+        # Whether a socket was closed, whose peer is to be told, since nothing was left to do.
+        self._has_closed = False
         # Those who wait until nothing is left to do, and the time has passed this one.
         self.waiting: list[tuple[float, asyncio.Future[None]]] = []
 
@@ -45,12 +51,31 @@ class Waits(selectors.DefaultSelector):
             return self._wait_for_jobs(timeout)
         if timeout is None and not self.waiting:
             return super().select(None)
-        moment = _LEAST_SECONDS if timeout is None else max(_LEAST_SECONDS, timeout * _SHARE)
-        # Where a loop has only the socket that wakes it up, nothing is on its way.
-        ready = super().select(min(moment, _MOST_SECONDS) if len(self.get_map()) > 1 else 0)
+        ready = self._delivered(0.0 if timeout is None else min(timeout * _SHARE, _MOST_SECONDS))
         if not ready and not self._tell() and timeout is not None:
             self.now += timeout
         return ready
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        self._has_closed = True
+        return super().unregister(fileobj)
+
+    def _delivered(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:
+        """What the kernel delivers, for so long at most as something may be on its way."""
+        # Where a loop has only the socket that wakes it up, nothing is on its way.
+        ready = super().select(_LEAST_SECONDS if len(self.get_map()) > 1 else 0)
+        ends = time.monotonic() + seconds
+        while not ready and time.monotonic() < ends and (self._has_closed or self._is_sending()):
+            ready = super().select(_LEAST_SECONDS)
+        self._has_closed = self._has_closed and bool(ready)
+        return ready
+
+    def _is_sending(self) -> bool:
+        """Whether a socket has not reached its peer with all that was sent, or may not know so."""
+        keys = self.get_map().values()
+        return sys.platform != "linux" or any(
+            key.events & selectors.EVENT_WRITE or _not_acknowledged(key.fd) for key in keys
+        )
 
     def _wait_for_jobs(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         """Waits as long as it takes; the time goes on as that of the machine."""
@@ -72,6 +97,15 @@ class Waits(selectors.DefaultSelector):
             if not each.done():
                 each.set_result(None)
         return bool(told)
+
+
+def _not_acknowledged(descriptor: int) -> int:
+    """The bytes that a socket has sent and its peer has not acknowledged, on Linux."""
+    try:
+        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4))
+    except OSError:  # It listens, or is none.
+        return 0
+    return int(struct.unpack("i", answer)[0])
 
 
 @dataclass
