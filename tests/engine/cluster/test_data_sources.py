@@ -626,6 +626,7 @@ async def test_without_a_folder_there_are_no_files() -> None:
         assert await kept.has_failed("no_folder") == "this server has no `--data-folder`"
 
 
+@pytest.mark.process
 async def test_a_file_behind_a_hung_mount_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
     (tmp_path / "prices.csv").write_text("type,hour\nsmall,0.5\n")

@@ -357,6 +357,7 @@ def test_a_folder_that_is_emptied_has_no_policies(folder: Path) -> None:
     assert passing(it, NODES) == ["n1", "n2"]
 
 
+@pytest.mark.process
 def test_a_hung_mount_stops_no_edit_and_is_told(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -371,6 +372,7 @@ def test_a_hung_mount_stops_no_edit_and_is_told(
         assert passing(it, NODES) == ["n2"]
 
 
+@pytest.mark.process
 def test_policies_of_a_mount_that_hangs_stay(folder: Path) -> None:
     it = reloader(folder, None)
     with hung_mount(folder):
