@@ -520,8 +520,9 @@ class Gangs(DecisionPart):
         gang.asked_at = now
         if gang.gathers:
             return gang
-        is_read = gang.numbers.get(pod.uid, ((), said))[1] == said and said[0] <= gang.quorum
-        if not is_read or gang.unread <= 0 or now >= gang.read_at + READ_SECONDS:
+        # Whoever asks again about a pod is told what is known now.
+        is_new = pod.uid not in gang.numbers and said[0] <= gang.quorum
+        if not is_new or gang.unread <= 0 or now >= gang.read_at + READ_SECONDS:
             gang.read_at, gang.lacks = now, self._quorums.read(gang, call, said)
         if gang.lacks:
             gang.say(gang.lacks, now)

@@ -100,10 +100,9 @@ class Quorums:
         priority is what the PodGroup says, else the highest one.
         """
         waiting, clause = self.coming(call, gang.name), gang.clause
-        group = gang.name.group(call.cluster.pods)
-        own = group.priority if group is not None else None
-        priorities = (each.priority for each in (call.pod.peer, *waiting.values()))
-        gang.priority = own if own is not None else max(priorities)
+        highest = max(each.priority for each in (call.pod.peer, *waiting.values()))
+        told = group.priority if (group := gang.name.group(call.cluster.pods)) is not None else None
+        gang.priority = highest if told is None else told
         if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
             known_json = {uid for uid in keys if self._pods.body(uid) is not None}
@@ -111,11 +110,11 @@ class Quorums:
             self._read(gang, keys, partial(self._attempts.about, call=call))
         else:
             gang.numbers = dict.fromkeys(waiting, ((), said))
-        told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
-        known = [numbers for numbers in told.values() if not isinstance(numbers, str)]
+        by_uid = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
+        known = [numbers for numbers in by_uid.values() if not isinstance(numbers, str)]
         largest = max(known)
         gang.quorum = self._still_wanted(call, gang.name, largest[0])
-        there = [waiting[uid] for uid, numbers in told.items() if numbers and uid in waiting]
+        there = [waiting[uid] for uid, numbers in by_uid.items() if numbers and uid in waiting]
         roles = self.roles(call, gang.name, largest, there)
         gang.roles = {number: role.needed for number, role in enumerate(roles)}
         if roles:

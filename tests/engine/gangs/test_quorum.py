@@ -371,6 +371,19 @@ def test_the_quota_that_keeps_members_from_being_made(hard: Any, used: Any, said
     assert any("quota" in each.lower() for each in world.gangs.notes()) is bool(said)
 
 
+def test_a_quota_is_named_as_soon_as_a_member_is_asked_about_again() -> None:
+    """Nobody asks once more after that."""
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
+    owner = make(world, "Job", {"parallelism": 3})
+    world.create("db-0", "db-1", owner=owner)
+    assert "2 of 3 members exist" in world.ask("db-0")
+    assert "2 of 3 members exist" in world.ask("db-1")
+    full = {"hard": {"pods": 2}, "used": {"pods": 2}}
+    world.cache.quotas["shop/team"] = decode_quota(builders.raw({"status": full}))
+    world.watch("db-1")
+    assert "ResourceQuota/team has used 2 of 2 pods" in world.ask("db-1")
+
+
 @pytest.mark.parametrize(
     ("spec", "is_named"),
     [
