@@ -419,10 +419,10 @@ class ApiClient:
         headers = self._headers
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
-        waiting = True
+        now, began = asyncio.get_running_loop().time, None
         try:
             async with asyncio.timeout(timeout_seconds), self._throttle.slot():
-                waiting = False
+                began = now()
                 response = await self._send(_Request(method, path, params, headers, body))
                 async with response:
                     if most_bytes is None:
@@ -433,10 +433,11 @@ class ApiClient:
                         raise ApiUnreachableError(text)
                     return body
         except _TRANSPORT as error:
-            if waiting:
+            if began is None:
                 waited = f"a request waited {timeout_seconds:g} s for its turn"
                 raise NotSentError(f"{waited}; `--kube-api-qps` limits the rate") from error
-            raise self._unreachable(error, timeout_seconds) from error
+            seconds = min(timeout_seconds, now() - began)
+            raise self._unreachable(error, seconds, "gave no whole answer within") from error
 
     @asynccontextmanager
     async def stream(
@@ -501,7 +502,9 @@ class ApiClient:
         if any(parts):
             raise ApiUnreachableError(f"`{self.host}` broke off in the middle of a line")
 
-    def _unreachable(self, error: Exception, seconds: float) -> ApiUnreachableError:
+    def _unreachable(
+        self, error: Exception, seconds: float, failed: str = "sent nothing for"
+    ) -> ApiUnreachableError:
         kind, remedy = ApiUnreachableError, ""
         match error:
             case aiohttp.ConnectionTimeoutError():
@@ -509,7 +512,7 @@ class ApiClient:
                 text = f"`{self.host}` took no connection within {_CONNECT_SECONDS:g} s"
                 remedy = "check that this address of the kubeconfig is that of the API server"
             case TimeoutError():
-                text = f"`{self.host}` sent nothing for {seconds:g} s"
+                text = f"`{self.host}` {failed} {round(seconds, 2):g} s"
                 remedy = "check that this address of the kubeconfig is that of the API server"
             case aiohttp.ClientConnectorCertificateError(certificate_error=cause):
                 reason = getattr(cause, "verify_message", "") or str(cause)

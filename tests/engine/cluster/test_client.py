@@ -129,8 +129,30 @@ async def test_a_missing_server_is_unreachable(tmp_path: Path) -> None:
 async def test_a_request_has_a_timeout(server: FakeApiServer, connected: Connect) -> None:
     server.put(PODS, "a")
     async with connected() as client:
-        with pytest.raises(ApiUnreachableError, match=r"sent nothing for 0\.05 s"):
+        with pytest.raises(ApiUnreachableError, match=r"gave no whole answer within 0\.05 s"):
             await client.request("GET", PODS, params=WATCH, timeout_seconds=0.05)
+
+
+@pytest.mark.fake_clock
+async def test_an_answer_that_comes_too_slowly_is_no_silence(
+    server: FakeApiServer, connected: Connect
+) -> None:
+    """Something was sent all the time, and the time of a request begins with its turn."""
+    server.put(PODS, "a")
+    limits = Limits(0.1, 1)
+    async with connected(limits=limits) as client, asyncio.TaskGroup() as tasks:
+        await client.request("GET", PODS)
+
+        async def drip() -> None:
+            for _ in range(60):
+                await asyncio.sleep(1)
+                server.send(PODS, b"{}")
+
+        dripping = tasks.create_task(drip())
+        with pytest.raises(ApiUnreachableError) as told:
+            await client.request("GET", PODS, params=WATCH, timeout_seconds=60)
+        dripping.cancel()
+    assert str(told.value) == f"`{server.url}` gave no whole answer within 50 s"
 
 
 async def test_a_connection_that_is_not_made_is_no_silence(connected: Connect) -> None:
