@@ -162,8 +162,9 @@ def by_replicas(clauses: Iterable[CountClause]) -> bool:
 
 def of_unknown_size(workloads: Iterable[Workload]) -> str:
     """What to say of workloads whose wanted replicas a share needs and nobody knows, if any."""
-    names = named([f"`{each}`" for each in sorted({each.title for each in workloads})], 3)
-    return names and f"how many pods {names} wants is not known, so those that are there count"
+    titles = sorted({each.title for each in workloads})
+    names, want = named([f"`{each}`" for each in titles], 3), "want" + "s" * (len(titles) == 1)
+    return names and f"how many pods {names} {want} is not known, so those that are there count"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,10 @@ def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:
     try:
         inspection = Inspection(engine, pod, names)
         applying = _add_selection(seen, inspection.selection)
+        if (unknown := inspection.unknown_size) is not None:
+            for program in inspection.selection.enforced:
+                if by_replicas(program.counts):
+                    seen[program.address].unknown.add(unknown)
         if all(each.asked >= MOST_OF_A_POLICY for each in applying):
             return
         objections = finished(inspection.objections())
@@ -120,10 +124,6 @@ def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:
         given = finished(inspection.contributions())
         for part in engine.parts:
             part.note(inspection.call)
-        if (unknown := inspection.unknown_size) is not None:
-            for program in inspection.selection.enforced:
-                if by_replicas(program.counts):
-                    seen[program.address].unknown.add(unknown)
     except EngineError:
         # What cannot be decided about a pod is an error of its own.
         return

@@ -202,6 +202,12 @@ def test_a_workload_that_nobody_can_read_is_named(placet: Placet, folder: Path) 
     assert said not in placet("explain", "shop/web-1", *FILES).out
     checked = placet("check", "--cluster", FILES[1], "s.policy").out
     assert f"selects 3 of 3 pods; {said.removeprefix('note: ')}" in checked
+    # The last of many pods is of another one.
+    other = pod("zz", "shop")
+    other["metadata"]["ownerReferences"] = [{**ROLLOUT, "name": "zz", "uid": "z"}]
+    write(folder, NODES, *(pod(f"plain-{number}", "shop") for number in range(20)), made, other)
+    checked = placet("check", "--cluster", FILES[1], "s.policy").out
+    assert "how many pods `Rollout/web`, `Rollout/zz` want is not known" in checked
     # An object with replicas in the snapshot says it, of whatever kind it is.
     meta = {"name": "web", "namespace": "shop", "uid": ROLLOUT["uid"]}
     argo = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": meta}
