@@ -178,6 +178,30 @@ MUTANTS: Sequence[Mutant] = (
         "most = counts.high <= amount\n",
     ),
     Mutant(
+        "floors that are judged together close no node",
+        "engine/counting/count_clauses.py",
+        "                open=headroom.open & np.array(opened)[ids],\n",
+        "                open=headroom.open,\n",
+    ),
+    Mutant(
+        "floors see no node that gets another zone",
+        "engine/counting/count_clauses.py",
+        "known and all(one is other for one, other in zip(sides, self._sides, strict=True))",
+        "known",
+    ),
+    Mutant(
+        "a mutual limit allows one more",
+        "engine/counting/mutual_limits.py",
+        "            closed |= (here[0] > 0) & (number[0] + 1 > self._most)\n",
+        "            closed |= (here[0] > 0) & (number[0] > self._most)\n",
+    ),
+    Mutant(
+        "a mutual limit sees no pod that comes beside those like it",
+        "engine/counting/mutual_limits.py",
+        "            and known.version == group.version\n",
+        "",
+    ),
+    Mutant(
         "a named count has no pods on their way",
         "engine/counting/pod_counter.py",
         '            elif on_the_way != "bound" and not count.peers.state:\n',

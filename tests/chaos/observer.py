@@ -44,6 +44,9 @@ _CUT_OFF_SECONDS = 45.0
 _KEPT_SECONDS = 120.0
 # The bounds of the apps that have some.
 MOST_A_NODE, SHARE_PERCENT, MOST_SKEW = 2, 40, 1
+# The part of the pods of the app `floored` in each of these zones at least, and the pods of the app
+# `crowd` that one of the app `guarded` has beside it at most.
+FLOOR_PERCENT, FLOOR_ZONES, MOST_CROWD = 30, ("a", "b"), 1
 # The pods of the app `budget` that the cluster may have, in even and in odd minutes.
 BUDGETS, _MINUTE, EVERYWHERE = (24, 12), 60.0, "the cluster"
 # How far the clock of a Placet may be off.

@@ -31,7 +31,9 @@ NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
 # What is tried in the quiet time after a phase of a simulated cluster; see `simulated/trials.py`.
-TRIALS = ("ends", "changes", "unseen", "returns", "terms", "lease")
+TRIALS = ("ends", "changes", "unseen", "returns", "terms", "lease", "neighbours")
+# The policies of these, and the apps that they are about: those of floors, and of a mutual limit.
+OF_TRIALS, APPS_OF_TRIALS = ("floored", "guarded"), ("floored", "guarded", "crowd")
 WITH_BIND = ("tight", "members", "held")
 _TRIALS_A_PHASE = 2
 _HEADING = "phase"

@@ -51,6 +51,26 @@ def test_a_limit_counts_pods_that_end_and_those_on_their_way(app: str) -> None:
     assert _open_to(app, there, _pod(app, "n0", label=HOSTILE)) == ["n0", "n1", "n8"]
 
 
+def test_floors_need_the_pods_that_are_left() -> None:
+    """Of one pod, and of three, one is in each zone: the third of the nodes is in another one."""
+    assert _open_to("floored") == ["n0", "n1"]
+    assert _open_to("floored", _pod("floored", "n0")) == ["n1"]
+    assert _open_to("floored", _pod("floored", "n0"), _pod("floored", "n1")) == ["n0", "n1", "n8"]
+    left = _pod("floored")
+    assert _open_to("floored", _pod("floored", "n0"), left) == ["n0", "n1", "n8"]
+    assert _open_to("floored", _pod("floored", "n0"), on_their_way=["n1", "n8"]) == ["n1"]
+    assert _open_to("floored", _pod("floored", "n0", ends=True)) == ["n0", "n1"]
+
+
+def test_a_mutual_limit_holds_for_those_that_come_and_for_those_that_are_there() -> None:
+    crowd, guarded = _pod("crowd", "n0"), _pod("guarded", "n0")
+    assert _open_to("guarded", crowd) == ["n0", "n1", "n8"]
+    assert _open_to("guarded", crowd, crowd) == ["n1", "n8"]
+    assert _open_to("crowd", guarded) == ["n0", "n1", "n8"]
+    assert _open_to("crowd", guarded, crowd) == ["n1", "n8"]
+    assert _open_to("crowd", crowd, crowd) == ["n0", "n1", "n8"]
+
+
 def test_a_budget_is_of_the_cluster() -> None:
     assert _open_to("budget", _pod("budget", "n0")) == ["n0", "n1", "n8"]
     assert _open_to("budget", _pod("budget", "n0"), on_their_way=["n8"]) == []

@@ -13,8 +13,11 @@ from tests.chaos.observer import (
     BUDGETS,
     CARD,
     CARDS_A_NODE,
+    FLOOR_PERCENT,
+    FLOOR_ZONES,
     HOSTILE,
     MOST_A_NODE,
+    MOST_CROWD,
     MOST_SKEW,
     SHARE_PERCENT,
 )
@@ -68,6 +71,21 @@ _RULES = {
     limit "budget" {{
       pods where peer.labels["app"] == "budget" per node at most here < budget ? 100 : 0
       strict
+      message "MESSAGE"
+    }}""",
+    "floored": "\n".join(
+        f"""share "zone {zone}" {{
+      of pods where peer.labels["app"] == "floored"
+      on nodes where node.zone == "{zone}"
+      at least {FLOOR_PERCENT}%
+      strict
+      message "MESSAGE"
+    }}"""
+        for zone in FLOOR_ZONES
+    ),
+    "guarded": f"""limit "crowd" {{
+      pods where peer.labels["app"] == "crowd" per node at most {MOST_CROWD}
+      strict mutual
       message "MESSAGE"
     }}""",
     "pooled": 'filter "pool" { require node.labels["pool"] == "POOL" message "MESSAGE" }',

@@ -8,6 +8,7 @@ and, where that would be easier, nowhere. A model belongs to one question.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -17,8 +18,11 @@ from tests.chaos.observer import (
     CARDS_A_NODE,
     ENDED,
     EVERYWHERE,
+    FLOOR_PERCENT,
+    FLOOR_ZONES,
     HOSTILE,
     MOST_A_NODE,
+    MOST_CROWD,
     MOST_SKEW,
     SHARE_PERCENT,
     SPOT,
@@ -31,7 +35,7 @@ from tests.chaos.workload import CARD_PART
 
 Object = dict[str, Any]
 # The apps whose counts have no pods that end: the others have them until they are gone.
-WITHOUT_ENDING = ("shared", "even")
+WITHOUT_ENDING = ("shared", "even", "floored")
 
 
 class Model:
@@ -68,6 +72,15 @@ class Model:
                 return self._of_sides(names)
             case "even":
                 return self._of_zones(names)
+            case "floored":
+                return self._of_floors(names)
+            case "guarded":
+                crowd, _ = self._counts("crowd", lambda name: name)
+                return {name for name in names if crowd[name] <= MOST_CROWD}
+            case "crowd":
+                crowd, _ = self._counts("crowd", lambda name: name)
+                guarded, _ = self._counts("guarded", lambda name: name)
+                return {n for n in names if not guarded[n] or crowd[n] < MOST_CROWD}
             case "pooled":
                 return {name for name in names if self._nodes[name].pool == self._pool}
             case "cards":
@@ -81,6 +94,16 @@ class Model:
         spot = total * SHARE_PERCENT // 100
         bounds = {SPOT: spot, STEADY: total - spot}
         return {n for n in names if most[self._nodes[n].capacity] < bounds[self._nodes[n].capacity]}
+
+    def _of_floors(self, names: Collection[str]) -> Collection[str]:
+        """A pod goes where pods lack, or leaves as many as lack: those that have no node yet."""
+        _, least = self._counts("floored", lambda name: self._nodes[name].zone)
+        pods = self._counted("floored")
+        needed = math.ceil((1 + len(pods)) * FLOOR_PERCENT / 100)
+        lack = {zone: max(0, needed - least[zone]) for zone in FLOOR_ZONES}
+        left = sum(not pod["spec"].get("nodeName") for pod in pods.values())
+        enough = left - len(self._flights.keys() & pods.keys()) >= sum(lack.values())
+        return {name for name in names if enough or lack.get(self._nodes[name].zone)}
 
     def _of_zones(self, names: Collection[str]) -> Collection[str]:
         # Where no pod may go, none is counted.

@@ -24,9 +24,11 @@ from tests.chaos.gang_observer import IN_RACK, GangObserver
 from tests.chaos.observer import BOUNDED, BUDGETS, MINUTE, PODS, Finding, Report
 from tests.chaos.schedule import (
     APPS,
+    APPS_OF_TRIALS,
     CARDS,
     MOVED,
     NODES,
+    OF_TRIALS,
     POOLS,
     TRIALS,
     WITH_BIND,
@@ -65,7 +67,8 @@ _FLOOR = {
     "terms began with pods on their way": 1,
     "nodes came back with pods on their way": 2,
     "relists after changes that no watch has shown": 1,
-    **{f"slow ends of {app}": 1 for app in BOUNDED if app != "repaired"},
+    **{f"slow ends of {app}": 1 for app in (*BOUNDED, *APPS_OF_TRIALS) if app != "repaired"},
+    **{f"answers about {app} that leave out nodes": 2 for app in APPS_OF_TRIALS},
 }
 _FLOOR_WITHOUT_BIND = {"answers compared, with pods on their way": 5}
 _FLOOR_WITH_BIND = {"gangs bound whole": 3, "gangs that lost a member": 1, "ends of held gangs": 6}
@@ -80,7 +83,7 @@ class Trials(Play):
 
     def __init__(self, api: ClusterApi, folder: Path, seed: int, *, binds: bool) -> None:
         super().__init__(api, folder, seed, binds=binds)
-        self._apps = [*APPS, *([CARDS] if binds else [])]
+        self._apps = [*APPS, *APPS_OF_TRIALS, *([CARDS] if binds else [])]
         self._dice = Random(seed)
         self._probes = 0
         self._trial = ""
@@ -169,6 +172,8 @@ class Trials(Play):
         if now - self._term_at < _WINDOW_SECONDS and not self._binds:
             return
         self._did("answers compared, with nobody on the way")
+        if app in APPS_OF_TRIALS and len(there) < len(call.names):
+            self._did(f"answers about {app} that leave out nodes")
         if there and not offered:
             text = f"{what}: why not {sorted(there)}? {self._trial}"
             self._find("refused without a cause", text)
@@ -201,6 +206,8 @@ class Trials(Play):
 
     async def _start(self) -> None:
         await super()._start()
+        for name in OF_TRIALS:
+            self._api.create(POLICIES, workload.policy(name, NAMESPACE))
         if self._binds:
             self._api.create(POLICIES, workload.gang_policy(NAMESPACE))
 
@@ -359,6 +366,22 @@ class Trials(Play):
         made["spec"]["schedulerName"] = "another"
         self._create_pods([made])
 
+    async def _neighbours(self) -> None:
+        """Pods of a mutual limit come beside each other, and few or many of floors are left."""
+        dice = self._dice
+        for _ in range(5):
+            node, keys = dice.choice(NODES), []
+            for app in dice.choices(("guarded", "crowd"), k=5):
+                keys.append(self._probe(app, node))
+                await self._pause(_SETTLED_SECONDS)
+            self._drop_pending(keys)
+            # They never fit, so floors may still get them.
+            waiting = [self._probe("floored", kind="oversized") for _ in range(dice.randint(0, 4))]
+            await self._ask(["floored"] * 4)
+            self._drop_pending(waiting)
+            self._delete_pods(self._names(self._some(self._bound(dice.choice(APPS_OF_TRIALS)), 3)))
+            await self._pause(_SETTLED_SECONDS)
+
     # ---- trials with pods on their way
 
     def _slow(self, least: float, most: float) -> None:
@@ -371,8 +394,8 @@ class Trials(Play):
         dice = self._dice
         for _ in range(4):
             self._slow(2.0, 6.0)
-            app, node = dice.choice(["limited", "summed", "budget", "shared", "even"]), ""
-            if app in ("limited", "summed"):
+            app, node = dice.choice(["limited", "summed", "budget", "shared", "even", "crowd"]), ""
+            if app in ("limited", "summed", "crowd"):
                 node = dice.choice(NODES)
                 there = [k for k in self._bound(app) if self._node_of(k) == node]
                 self._delete_pods(self._names(there[: dice.randint(1, 2)]))
