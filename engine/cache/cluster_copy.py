@@ -387,7 +387,9 @@ class CacheCopy(Cache):
         Assumed pods are there for certain. Handlers, and what was counted, are left behind.
         """
         snapshot = cache.snapshot()
-        bodies = [(pod.uid, cache.body(pod.uid)) for pod in snapshot.pending.values()]
+        for pod in snapshot.pending.values():
+            if (body := cache.body(pod.uid)) is not None:
+                self._bodies.put(pod.uid, (pod.namespace, body))
         ended, grouped = [pod for _, pod in cache.ended.within(Scope())], cache.tallies.grouped
         self.nodes, self.workloads = _CopiedNodes(cache.nodes), cache.workloads.copied()
         self.groups, self.accounts = cache.groups.copy(), cache.accounts
@@ -413,7 +415,6 @@ class CacheCopy(Cache):
             self.ended.put(ended_pod)
             if not number % _PER_PORTION:
                 yield
-        self._bodies = {uid: body for uid, body in bodies if body is not None}
 
     def close(self) -> None:
         """Gives its memory back at once; nothing may be asked after that.
