@@ -238,6 +238,10 @@ class Workloads:
         """The keys of the pods with this direct controller."""
         return frozenset(self.keys.get(uid, ()))
 
+    def made(self, uid: str) -> int:
+        """How many pods a controller has made, itself or by those that it owns."""
+        return sum(len(self.keys.get(each, ())) for each in (uid, *self._owned.get(uid, ())))
+
     def _settle(self, uids: Iterable[str]) -> frozenset[str]:
         """Compute the roots of controllers. Return the controllers whose root has changed."""
         found = {uid: root_of(self._controllers[uid], self._controllers) for uid in uids}

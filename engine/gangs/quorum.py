@@ -170,7 +170,7 @@ class Quorums:
         one_of = {each.workload.uid: each for each in unbound if each.workload is not None}
         known = ((c, one_of[uid]) for uid in sorted(one_of) if (c := pods.controller(uid)))
         for each, pod in islice(known, _MOST_CONTROLLERS):
-            workload, made = each.workload, len(pods.workloads.pods(each.workload.uid))
+            workload, made = each.workload, pods.workloads.made(each.workload.uid)
             if each.withholds:
                 yield f"{workload.title} {each.withholds}"
             elif lacks and made < (each.wants or 0):

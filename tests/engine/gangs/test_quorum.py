@@ -340,6 +340,17 @@ def test_controllers_that_do_not_make_all_pods(kind: str, spec: Any, status: Any
     assert [*world.gangs.notes()]
 
 
+def test_the_pods_of_a_deployment_are_those_of_its_replica_sets() -> None:
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
+    deployment = make(world, "Deployment", {})
+    for name, pod in (("old", "db-0"), ("new", "db-1")):
+        owner = builders.controller("ReplicaSet", name, "shop", replicas=1, owner=deployment)
+        world.cache.put_controller(decode_controller("ReplicaSet", builders.raw(owner)))
+        world.create(pod, owner=owner)
+    text = "2 of 3 members exist: Deployment/db has made 2 of its 3 pods"
+    assert world.ask("db-0") == f"policy p: g: {text}"
+
+
 @pytest.mark.parametrize(
     ("hard", "used", "said"),
     [
