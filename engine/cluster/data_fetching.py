@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 import aiohttp
-import msgspec
 
 from engine.cache.list_watch import ListerWatcher, Params
 from engine.cluster.client import read_most
@@ -86,17 +85,18 @@ async def metrics_of_nodes(api: DataApi, seconds: float) -> bytes:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
         return await api.request("GET", METRICS_V1, **more)
-    except ApiError as error:
-        if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE):
+    except (ApiError, ApiUnreachableError) as error:
+        if getattr(error, "status", 0) in (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE):
             text = f"the cluster has no metrics of nodes ({error}): is metrics-server installed?"
             raise SourceError("absent", text) from None
         raise refusal("read the metrics of nodes", error) from None
-    except ApiUnreachableError as error:
-        raise refusal("read the metrics of nodes", error) from None
 
 
-class _ErrorAnswer(msgspec.Struct, frozen=True):
-    error: str = ""
+def _words(answer: object) -> str:
+    """The words of an error in JSON, by Prometheus or by a gateway before it; empty for none."""
+    while isinstance(answer, dict):
+        answer = answer.get("error") or answer.get("message")
+    return answer if isinstance(answer, str) else ""
 
 
 class PrometheusClient:
@@ -124,10 +124,9 @@ class PrometheusClient:
             text = "the URL has a password, which belongs into a file of the server"
             raise SourceError("refused", text)
         try:
-            headers = await self._headers(url)
             async with self._open().get(
                 f"{url.rstrip('/')}/api/v1/query?query={quote(query, safe='')}",
-                headers=headers,
+                headers=await self._headers(url),
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds),
             ) as response:
@@ -179,9 +178,8 @@ class PrometheusClient:
                     break
             response.close()
             said = found[:_MOST_ERROR_BYTES]
-            words = (read_json(said, _ErrorAnswer) or _ErrorAnswer()).error
-            if response.content_type == "text/plain":
-                words = said.decode("utf-8", "replace").strip()
+            is_text = response.content_type == "text/plain"
+            words = said.decode("utf-8", "replace").strip() if is_text else _words(read_json(said))
             text = f"{url} answers {status}{words and ': '}{shown(words, _MOST_REASON)}"
             raise SourceError("denied" if status in (401, 403) else "refused", text)
         kind = response.content_type

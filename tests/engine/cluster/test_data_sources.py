@@ -395,6 +395,26 @@ async def test_headers_are_sent_and_the_words_of_a_refusal_are_told(tmp_path: Pa
         assert await kept.has_failed("denied") == f"`{url}` answers 401: no org id"
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": "Missing Authentication Token"}, "Missing Authentication Token"),
+        ({"error": {"code": 401, "message": "the token is old"}}, "the token is old"),
+        ({"status": "error", "error": "no such tenant", "message": "other"}, "no such tenant"),
+        ({"error": {"code": 401}}, ""),
+        (["x"], ""),
+    ],
+)
+async def test_the_words_of_a_gateway_are_told(body: object, words: str) -> None:
+    async def handle(_: web.Request) -> web.Response:
+        return web.json_response(body, status=401)
+
+    async with prometheus(handle) as url, keeping() as kept:
+        kept.adopt(load(url))
+        said = f"`{url}` answers 401" + (f": {words}" if words else "")
+        assert await kept.has_failed("denied") == said
+
+
 @pytest.mark.parametrize("line", ["Authorization: Basic eA==", "no header", "A: x\ty", "Host: a"])
 def test_headers_that_are_not_sent(line: str) -> None:
     with pytest.raises(ValueError, match="line 2 is no header that may be sent"):
