@@ -17,13 +17,13 @@ from functools import cached_property, partial
 from itertools import takewhile
 from typing import TypeVar
 
-from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
+from grammar.clauses import CLAUSES_ARE
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, Helper, helped, tried
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.readings import clause_of
 from grammar.mistakes.type_mistakes import Remedies
-from grammar.syntax.parser import Lexemes, starts
+from grammar.syntax.parser import ITEMS, Lexemes, starts
 from grammar.tree.source import Source, Span
 from policies.loader import is_manifest
 from policies.recipe_collection import MOST_NAMED, search
@@ -37,7 +37,6 @@ _HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies)
 # Words that are no expression, where nothing of an object is read.
 _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
 _READS = r"\b(?:node|pod|peer|victim|namespaceObject|data)(?=\.\??\w)"
-_ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight", "group", "count"}
 # The texts of an item, but for keys of objects, and the last field of each read of one.
 _WRITTEN = re.compile(
     r'"([\w./-]+)"(?!\s*:)|\'([\w./-]+)\'(?!\s*:)'
@@ -104,7 +103,7 @@ class _AnsweredItems:
 def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
     """The diagnostic with recipes that the words of an item find, where its hint tells little."""
     hint = (found.hint or "").removesuffix(CLAUSES_ARE)
-    is_told = hint == found.hint and not hint.startswith("expected")
+    is_told = hint == found.hint and (", as in `" in hint or not hint.startswith("expected"))
     is_prose = _PROSE.search(text) is not None and re.search(_READS, text) is None
     if is_told or (found.fix or found.remedy) is not None or not is_prose:
         return found
@@ -120,7 +119,7 @@ def _item_at(text: str, offset: int, *, rules: bool) -> Span | None:
     at = lexemes.at(offset)
     if at == len(lexemes.items):
         at -= 1
-    around = [] if at < 0 else _open(lexemes, at)
+    around = [] if at < 0 else lexemes.around(at)
     if not rules and not (around and _is_policy(lexemes, around[0])):
         return None
     floor = -1 if rules else around[0]
@@ -135,16 +134,6 @@ def _item_at(text: str, offset: int, *, rules: bool) -> Span | None:
     return lexemes.span(first, min(last, end - 1))
 
 
-def _open(lexemes: Lexemes, at: int) -> list[int]:
-    """The brackets that are open at a position, outermost first."""
-    found: list[int] = []
-    opener = lexemes.opener(at)
-    while opener is not None:
-        found.insert(0, opener)
-        opener = lexemes.opener(opener)
-    return found
-
-
 def _is_policy(lexemes: Lexemes, opener: int) -> bool:
     head = (lexemes[n].text for n in range(opener - 1, -1, -1))
     return "policy" in takewhile(lambda text: text not in ("{", "}"), head)
@@ -156,7 +145,7 @@ def _begins(lexemes: Lexemes, number: int, first: int) -> bool:
     line = text.rfind("\n", 0, lexemes[number].start) + 1
     is_first = not text[line : lexemes[number].start].strip()
     word, following = lexemes[number].text, lexemes[number + 1]
-    if word in _ITEMS and following.kind == "string" and number > first:
+    if word in ITEMS and following.kind == "string" and number > first:
         return True
     if number == first:
         return is_first

@@ -35,3 +35,13 @@ CLAUSE_WORDS = tuple(KINDS)
 CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 # By the rules of the grammar; the same rule is read in the same way for all kinds.
 PARTS = {part.rule: part for kind in KINDS.values() for part in kind.parts}
+# How items are written that take more than a word or an expression; `x` is the name.
+SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} | {
+    "data": 'data "x" { from metrics every 30s stale after 90s }',
+    "group": "group x by node.zone",
+    "count": "count x per node = pods where true",
+    "let": "let x = node.zone",
+    "def": "def x(zone: string): bool = node.zone == zone",
+    "repair": "repair at most 1 per minute",
+    "use": 'use "x"',
+}

@@ -63,7 +63,8 @@ class _Filler(Formatter):
 _TEXTS = {
     row.split()[1]: [" ".join(part.split()) for part in f"{row} |  | ".split(" | ")]
     for row in """
-    P0001 placeholder | nothing fills in `{}` here | {1} | unexpected
+    P0001 placeholder | nothing fills in `{}` here | write its value, or declare a parameter \
+        | unexpected
     P0002 bad_character | `{}` is not a character of the language | {1}
     P0003 unclosed_string | the string is not closed | close it on the same line | starts \
         here
@@ -176,10 +177,8 @@ def __getattr__(name: str) -> Callable[..., Diagnostic]:
 
 
 def unexpected(
-    found: str, expected: Sequence[str], span: Span, hint: str | None = None, fix: Fix | None = None
+    found: str, span: Span, hint: str | None = None, fix: Fix | None = None
 ) -> Diagnostic:
-    if hint is None and expected:
-        hint = f"expected {listed(expected)}"
     if not found:
         label = "more is needed here"
         return _error("P0001", "the text ends too early", span, hint, label=label)

@@ -51,7 +51,7 @@ class Misplaced:
         is_item = {"FILTER", "LET"} <= self.accepted and first == last == self.at
         if is_item and self.item.kind == "word":
             return catalogue.unknown_clause(text, span)
-        return catalogue.unexpected(text, (), span)
+        return catalogue.unexpected(text, span)
 
 
 def with_edit(

@@ -29,9 +29,6 @@ _PLACEHOLDER = re.compile(
     r"|\$(?P<plain>[A-Za-z_]\w*)|<%[=-]?(?P<page>[^%\n]*)%>|\{%-?(?P<block>[^%{}\n]*)%\}"
 )
 _OWN = frozenset({"pod", "node", "now", "peer", "namespaceObject", "data"})
-_CONTROL = frozenset(
-    "if else end range with define include template block endif for endfor".split()
-)
 # The characters before the error, and behind it, in which a foreign text is looked for.
 _MOST_BEFORE, _MOST_BEHIND = 2_000, 500
 _PATH = re.compile(r"\.?[A-Za-z_][\w.]*")
@@ -92,7 +89,7 @@ def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
                 made = row.instead.format_map(parts | {"all": WrittenPart(found[0])})
             except ValueError:
                 continue
-            wrong = catalogue.unexpected(found[cut], (), span)
+            wrong = catalogue.unexpected(found[cut], span)
             yield with_edit(wrong, Fix(span, made), row.hint)
 
 
@@ -103,7 +100,7 @@ def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
     if query is not None and place.item.kind != "end":
         said = query[0].rstrip(" {[(<>=") or query[0]
         begin = start + query.start()
-        wrong = catalogue.unexpected(said, (), Span(begin, begin + len(said)))
+        wrong = catalogue.unexpected(said, Span(begin, begin + len(said)))
         yield replace(wrong, hint=habits.OF_PROMETHEUS)
     for found in _PLACEHOLDER.finditer(line):
         first = start + found.start()
@@ -111,33 +108,7 @@ def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
         root = _PATH.match(inner.strip())
         is_own = root is not None and root[0].strip(".").partition(".")[0] in _OWN
         if not is_own and first <= at < start + found.end():
-            before = place.lexemes[place.lexemes.at(first) - 1].text
-            kind = "int" if before in ("weight", "most", "least", "exactly") else "string"
-            span = Span(first, start + found.end())
-            yield catalogue.placeholder(found[0], span, _hint_of(inner, kind))
-
-
-def _hint_of(inner: str, kind: str = "string") -> str:
-    """The hint at a placeholder, by its contents."""
-    if inner.startswith("/*"):
-        return "leave it out: a comment stands behind `#`"
-    words = _PATH.findall(inner.partition(":-")[0])
-    paths = [w for w in words if "." in w] or [w for w in words if w not in _CONTROL]
-    if not paths:
-        return "fill it in before: nothing here reads templates"
-    path = re.sub(
-        r"^(?:request\.object|object|input)\.(?:metadata\.(?=labels|annotations|name))?",
-        "pod.",
-        paths[0].lstrip("."),
-    )
-    if path.partition(".")[0] in _OWN:
-        return f"write `{path}`, without quotes or braces around it"
-    name = path.rpartition(".")[2].lower()
-    default = "…" if kind == "int" else '"…"'
-    return (
-        "fill it in before, or declare a parameter behind the name of the policy,"
-        f" `({name}: {kind} = {default})`, and write `{name}`"
-    )
+            yield catalogue.placeholder(found[0], Span(first, start + found.end()))
 
 
 # The rows that are asked before everything else, in their order.
@@ -200,7 +171,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     if not is_read and (close := nearest_two(found, words)) and close[0] != found:
         written = Fix(span, close[0])
         hint, fix = f"did you mean `{close[0]}`?", written if len(close) == 1 else None
-        said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
+        said = catalogue.unexpected(found, span, hint=hint, fix=fix)
         yield replace(said, remedy=written)
     yield from rewritten(place, ROWS["parts"])
     if found in "&|" and place.behind:

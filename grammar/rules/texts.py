@@ -215,7 +215,7 @@ def placeholder_in_text(expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
         for each in part.elements if isinstance(part, ast.ListLiteral) else (part,):
             if isinstance(each, ast.Literal) and isinstance(each.value, str):
                 for found in _PLACEHOLDER.finditer(each.value):
-                    hint = "write the value that it stands for, or declare a parameter"
+                    hint = "write its value, or declare a parameter"
                     yield finding(f"nothing fills in `{found[0]}` here", each.span, hint)
 
 

@@ -24,7 +24,7 @@ from typing import cast
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from grammar.clauses import CLAUSE_WORDS, KINDS
+from grammar.clauses import CLAUSE_WORDS, SHAPES
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix, Helper, Leads, answered
@@ -127,6 +127,13 @@ class Lexemes:
             at = self.partner.get(at, at) - 1
         return at if at >= 0 else None
 
+    def around(self, position: int) -> list[int]:
+        """The brackets that are open at a position, outermost first."""
+        found = list[int]()
+        while (opener := self.opener(found[0] if found else position)) is not None:
+            found.insert(0, opener)
+        return found
+
     # ---- operands: names with their fields, indexes and calls; literals; parentheses
 
     def operand_before(self, position: int) -> int | None:
@@ -184,14 +191,33 @@ class Lexemes:
         return at - 1
 
 
+# A name with quotes or without them.
+_WRITTEN_NAME = re.compile(r"\"([^\"\\\n`]+)\"|[A-Za-z_][\w.-]*")
+
+
 def shape_at(text: str, offset: int) -> str | None:
-    """How the clause around an offset is written, and beside clauses, a filter."""
+    """How the item around an offset is written, with the author's name for it, else a filter."""
     lexemes = Lexemes(text)
-    if (opener := lexemes.opener(lexemes.at(offset))) is None:
-        return None
-    head = (lexemes[n].text for n in range(opener - 1, -1, -1))
-    words = takewhile(lambda word: word not in ("{", "}"), head)
-    return next((KINDS[w] for w in words if w in KINDS), KINDS["filter"]).shape
+    stop = lexemes.at(offset)
+    around = lexemes.around(stop)
+    for end in (*around, stop):
+        head = takewhile(lambda n: lexemes[n].text not in ("{", "}"), range(end - 1, -1, -1))
+        for at in head:
+            shape, name = SHAPES.get(lexemes[at].text), lexemes[at + 1]
+            is_item = name.kind in ("word", "string") or at + 1 == stop
+            if shape is not None and is_item and lexemes[at - 1].text != ".":
+                return _named(shape, name, text)
+    return SHAPES["filter"] if around else None
+
+
+def _named(shape: str, name: Lexeme, text: str) -> str:
+    """The shape of an item with the name that is written there, if one is."""
+    found = _WRITTEN_NAME.match(text, name.start)
+    if name.kind not in ("word", "string") or found is None or found[0] in keywords().values():
+        return shape
+    written = found[1] or found[0]
+    plain = written if '"x"' in shape else re.sub(r"\W", "_", written)
+    return re.sub(r"\bx\b", lambda _: plain, shape, count=1)
 
 
 def closed(found: Diagnostic, text: str) -> str | None:
@@ -362,6 +388,8 @@ _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"}
 _OPERATORS = frozenset(
     {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
 )
+# Where one of these is allowed, an expression has begun.
+_IN_EXPRESSIONS = _STARTERS | _OPERATORS | {"QUOTED", "RPAR", "RSQB", "COMMA"}
 
 
 def parse_file(source: Source) -> tuple[File, list[Diagnostic]]:
@@ -481,7 +509,7 @@ def _attempt(source: Source, start: str) -> object | _Stop:
         return _Stop(at, wrong.said())
     except UnexpectedEOF:
         at = len(source.text)
-        return _Stop(at, catalogue.unexpected("", (), Span(at, at)))
+        return _Stop(at, catalogue.unexpected("", Span(at, at)))
 
 
 def _further(asked: Helper, source: Source, start: str, at: int) -> Leads:
@@ -566,10 +594,9 @@ class _Wrong:
             return replace(answer, other_hint=other)
         if self.unknown:
             return catalogue.bad_character(source.slice(span), span)
-        if span.start == span.end:
-            return catalogue.unexpected("", _expected(self.accepted), span)
-        hint = _expectation(self.accepted, source, span)
-        return catalogue.unexpected(source.slice(span), (), span, hint=hint)
+        return catalogue.unexpected(
+            source.slice(span), span, _expectation(self.accepted, source, span)
+        )
 
     def _answer(self, asked: Helper) -> Diagnostic | None:
         leads = _further(asked, self.source, self.start, self.at)
@@ -578,9 +605,11 @@ class _Wrong:
 
 def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
     """The hint that says what may stand in a place, and how the clause there is written."""
-    words = _expected(accepted)
-    hint = catalogue.unexpected("", words, span).hint
-    shape = shape_at(source.text, span.start) if len(words) >= _MANY_WORDS else None
+    if not (words := _expected(accepted)):
+        return None
+    hint = f"expected {catalogue.listed(words)}"
+    is_shown = len(words) >= _MANY_WORDS or not accepted & _IN_EXPRESSIONS
+    shape = shape_at(source.text, span.start) if is_shown else None
     return hint if shape is None else f"{hint}, as in `{shape}`"
 
 

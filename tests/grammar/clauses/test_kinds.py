@@ -3,7 +3,7 @@
 import pytest
 
 from grammar.checker.policy_checker import check_policy
-from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE, KINDS, PARTS
+from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE, KINDS, PARTS, SHAPES
 from grammar.meaning.schema import load_schema
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import keywords, parse_file
@@ -23,6 +23,59 @@ def test_the_shape_of_a_kind_is_read_checked_and_printed(word: str) -> None:
         d for d in check_policy(policy, load_schema()).diagnostics if d.severity == "error"
     ] == []
     assert format_file(file, source) == source.text
+
+
+@pytest.mark.parametrize("word", SHAPES)
+def test_a_shape_is_read_as_it_stands(word: str) -> None:
+    assert SHAPES[word].startswith(f"{word} ")
+    source = Source(
+        "p.policy", f"cluster policy p {{\n  for pods where true\n  {SHAPES[word]}\n}}\n"
+    )
+    assert parse_file(source)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("item", "hint"),
+    [
+        ('group "rack" { node.zone }', "a name, as in `group rack by node.zone`"),
+        ('group "our racks"', "a name, as in `group our_racks by node.zone`"),
+        ("group 7", "a name, as in `group x by node.zone`"),
+        (
+            "count web { pods where true }",
+            "`=` or `per`, as in `count web per node = pods where true`",
+        ),
+        ("repair every 5m", "`at`, as in `repair at most 1 per minute`"),
+        ("repair", "`at`, as in `repair at most 1 per minute`"),
+        ("use base", 'a string, as in `use "base"`'),
+        ("let zone node.zone", "`=`, as in `let zone = node.zone`"),
+        (
+            "def f = node.zone",
+            "`(`, as in `def f(zone: string): bool = node.zone == zone`",
+        ),
+        (
+            "data load { from metrics }",
+            'a string, as in `data "load" { from metrics every 30s stale after 90s }`',
+        ),
+        (
+            'data "load" { columns { a b } from metrics }',
+            '`:` or `=`, as in `data "load" { from metrics every 30s stale after 90s }`',
+        ),
+        (
+            "limit one-per-node { per node at most 1 strict }",
+            'a string, as in `limit "one-per-node" { per node at most 1 strict }`',
+        ),
+        (
+            'preempt "p" victim.priority < 5',
+            '`{` or `when`, as in `preempt "p" { protect victim where victim.priority > 0 }`',
+        ),
+        ('filter "x" { require node.labels["a" }', "`]`"),
+        ('filter "x" { require (node.ready }', "`)`"),
+    ],
+)
+def test_a_mistake_in_an_item_gets_its_form_with_the_own_name(item: str, hint: str) -> None:
+    text = f"cluster policy p {{\n  for pods where true\n  {item}\n}}\n"
+    said = [each.hint for each in parse_file(Source("p.policy", text))[1]]
+    assert f"expected {hint}" in said
 
 
 def test_kinds_begin_with_keywords() -> None:
