@@ -521,8 +521,9 @@ class Gangs(DecisionPart):
         if gang.gathers:
             return gang
         # Whoever asks again about a pod is told what is known now.
-        is_new = pod.uid not in gang.numbers and said[0] <= gang.quorum
-        if not is_new or gang.unread <= 0 or now >= gang.read_at + READ_SECONDS:
+        is_first = self._asked.get(pod.uid) is None and said[0] <= gang.quorum
+        as_read = is_first and gang.numbers.get(pod.uid, ((), said))[1] == said
+        if not as_read or gang.unread <= 0 or now >= gang.read_at + READ_SECONDS:
             gang.read_at, gang.lacks = now, self._quorums.read(gang, call, said)
         if gang.lacks:
             gang.say(gang.lacks, now)

@@ -121,9 +121,10 @@ class Quorums:
             role_of = self._members.role_of
             gang.role_of = {uid: role_of(clause, pod) for uid, pod in waiting.items()}
         text = self.lacks(call, gang.name, len(known), gang.quorum, roles)
-        # Where an eighth of them is new they are read again, so any number takes linear time.
+        # All are read again when an eighth is new, and at each question where some do not count.
         most = max(1, gang.quorum - len(known)) if text else gang.quorum
-        gang.unread = min(1 + len(known) // 8, most)
+        all_count = len(known) >= len(self._members.unbound(gang.name, call.snapshot))
+        gang.unread = min(1 + len(known) // 8, most) if all_count else 0
         return text
 
     def coming(self, call: VerbCall, name: GangName) -> Mapping[str, Peer]:

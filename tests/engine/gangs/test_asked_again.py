@@ -24,24 +24,28 @@ from tests.support.engines import CODEC, Known, node_of, registry_of
 FULL = "policy p: together: 2 of 3 members fit"
 
 
-def steps(count: int) -> int:
-    """The steps of Python of all calls while so many members are created."""
+def steps(count: int, *, at_once: bool) -> int:
+    """The steps of Python of a call about each of so many members, created before or meanwhile."""
     world, taken = World({"n1": "1"}), 0
+    if at_once:
+        world.create(*names("a", count), members=500)
 
     def step(*_: object) -> None:
         nonlocal taken
         taken += 1
 
     for name in names("a", count):
-        world.create(name, members=500)
+        if not at_once:
+            world.create(name, members=500)
         sys.setprofile(step)
         world.ask(name)
         sys.setprofile(None)
     return taken
 
 
-def test_a_gang_is_created_in_linear_time() -> None:
-    assert steps(200) < 2.4 * steps(100)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_gang_is_created_in_linear_time(*, at_once: bool) -> None:
+    assert steps(200, at_once=at_once) < 2.4 * steps(100, at_once=at_once)
 
 
 def test_what_new_members_say_counts_at_once() -> None:
@@ -56,6 +60,18 @@ def test_what_new_members_say_counts_at_once() -> None:
     assert world.ask("a29") == "policy p: together: 30 of 31 members exist"
     world.create("a30", members=31)
     assert world.ask("a30") == ["n1"]
+
+
+def test_members_that_were_there_and_did_not_count_are_looked_at_at_once() -> None:
+    """Two profiles of kube-scheduler ask about a gang: the second is known by the question."""
+    world = World({"n1": "4"})
+    for name in names("a", 4):
+        spec = {"schedulerName": "batch"} if name in ("a2", "a3") else {}
+        world.create(name, members=4, spec=spec)
+    assert "2 of 4 members exist: 2 more of the scheduler `batch`" in world.ask("a0")
+    assert "2 of 4 members exist: 2 more of the scheduler `batch`" in world.ask("a1")
+    assert world.ask("a2") == ["n1"]
+    assert world.woken() == {"a0", "a1", "a3"}
 
 
 def full() -> World:
