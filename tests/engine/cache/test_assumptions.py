@@ -9,8 +9,9 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.tallies import Scope
 from engine.objects.peer import Peer
-from tests.support.builders import node, pod
-from tests.support.engines import cache_of, peer_of
+from engine.objects.request_pod import RequestPodReader
+from tests.support.builders import node, pod, raw
+from tests.support.engines import CODEC, cache_of, peer_of
 from tests.support.rows import rows
 
 KEY, UNTIL = "default/p", 10.0
@@ -122,3 +123,37 @@ def test_who_expires_is_named() -> None:
     assert cache.expire(9.9) == []
     assert cache.expire(10.0) == [KEY]
     assert cache.expire(10.0) == []
+
+
+@rows(
+    ("steps", "node", "version", "watched", "wanted"),
+    {
+        "nobody has shown it": ([], "", 3, 0, True),
+        "the watch has not come so far": ([], "", 3, 2, True),
+        "the watch has passed it: it is gone": ([], "", 3, 3, False),
+        "its version is not known, nor that of the watch": ([], "", 0, 0, True),
+        "it says itself where it is": ([], "a", 3, 2, False),
+        "a watch has shown that it waits": ([shown()], "", 3, 9, True),
+        "a watch has shown its node": ([shown("a")], "", 3, 3, False),
+        "its binding is not shown": ([shown(), assumed("a")], "", 3, 3, True),
+    },
+)
+def test_whether_a_pod_may_wait(
+    steps: list[Step], node: str, version: int, watched: int, wanted: bool
+) -> None:
+    cache = cache_of([])
+    for step in steps:
+        step(cache)
+    cache.shown["pods"] = watched
+    asked = pod("p", on=node)
+    asked["metadata"]["resourceVersion"] = str(version)
+    assert cache.may_wait(RequestPodReader(CODEC).read(raw(asked))) is wanted
+
+
+def test_a_pod_of_another_uid_may_wait_where_the_watch_is_behind() -> None:
+    cache = cache_of([])
+    shown("a")(cache)
+    asked = pod("p")
+    asked["metadata"] |= {"uid": "another", "resourceVersion": "3"}
+    for cache.shown["pods"], wanted in ((2, True), (3, False)):
+        assert cache.may_wait(RequestPodReader(CODEC).read(raw(asked))) is wanted

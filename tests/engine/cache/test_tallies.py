@@ -53,6 +53,16 @@ def test_a_pod_is_evaluated_once_more_when_its_moment_comes() -> None:
         assert (len(clock.evaluated), tally.placed) == (evaluated, placed)
 
 
+def test_a_pod_may_count_for_a_while() -> None:
+    def adds(_: Peer) -> tuple[int, int]:
+        return (0, 3) if now < 3 else (1, 5) if now < 5 else (0, NEVER)
+
+    tallies, found = Tallies({"default": pods(2)}), list[int]()
+    for now in (0, 2, 3, 4, 5, 9):
+        found.append(tallies.timed("t", Scope(), adds, now).placed)
+    assert found == [0, 0, 2, 2, 0, 0]
+
+
 def test_an_interrupted_evaluation_continues() -> None:
     clock, there = Clock(), pods(5)
     tallies = Tallies({"default": there})
