@@ -22,7 +22,7 @@ from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -342,24 +342,7 @@ def _why(problem: Exception) -> str:
     return str(problem) or type(problem).__name__
 
 
-# The answers as `k8s.io/kube-scheduler/extender/v1` declares them: a type of JSON, `[…]` for an
-# array of a type, `{...: …}` for a map by text, and the fields of a struct by name.
-_TEXTS: Mapping[Any, Any] = {...: str}
-_NODE: Mapping[Any, Any] = {"metadata": {"name": str, "labels": _TEXTS, "annotations": _TEXTS}}
-_ANSWERS: Mapping[str, Any] = {
-    "filter": {
-        "Nodes": {"items": [_NODE]},
-        "NodeNames": [str],
-        "FailedNodes": _TEXTS,
-        "FailedAndUnresolvableNodes": _TEXTS,
-        "Error": str,
-    },
-    "prioritize": [{"Host": str, "Score": int}],
-    "preempt": {
-        "NodeNameToMetaVictims": {...: {"Pods": [{"UID": str}], "NumPDBViolations": int}},
-    },
-    "bind": {"Error": str},
-}
+# Types of JSON, as `answers.yaml` names them.
 _KINDS: Mapping[type, str] = {
     list: "an array",
     dict: "an object",
@@ -368,6 +351,8 @@ _KINDS: Mapping[type, str] = {
     float: "a number that is no integer",
     bool: "a boolean",
 }
+_QUANTITIES = (_KINDS[str], _KINDS[int], _KINDS[float])
+_TOO_MANY = 1 << 63
 
 
 def decoded(verb: str, text: bytes) -> tuple[Any, str]:
@@ -378,26 +363,34 @@ def decoded(verb: str, text: bytes) -> tuple[Any, str]:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as problem:
         return None, f"the answer is not one JSON value: {problem}"
-    return value, _refused(value, _ANSWERS[verb], "")
+    return value, _refused(value, _answers()[verb], "")
+
+
+@cache
+def _answers() -> Mapping[str, Any]:
+    text = (files("cli.conformance") / "answers.yaml").read_text("utf-8")
+    return cast("Mapping[str, Any]", yaml.safe_load(text))
 
 
 def _refused(value: Any, wanted: Any, path: str) -> str:
     """The first part that is of another type, as `Error`; null stands for any type in Go."""
-    kind = wanted if isinstance(wanted, type) else type(wanted)
     if value is None:
         return ""
-    if (found := type(value)) is not kind:
-        what = f"`{path}`" if path else "the answer"
-        return f"{what} is {_KINDS[found]} in place of {_KINDS[kind]}"
+    what, found = f"`{path}`" if path else "the answer", _KINDS[type(value)]
+    kind = wanted if isinstance(wanted, str) else _KINDS[type(wanted)]
+    if found != kind and not (kind == "a quantity" and found in _QUANTITIES):
+        return f"{what} is {found} in place of {kind}"
+    if kind == "an integer" and not -_TOO_MANY <= value < _TOO_MANY:
+        return f"{what} is an integer of more than 64 bits"
     parts: Iterable[tuple[str, Any, Any]] = ()
-    if kind is list:
+    if isinstance(wanted, list):
         parts = ((f"{path}[{at}]", each, wanted[0]) for at, each in enumerate(value))
-    elif kind is dict:
+    elif isinstance(wanted, dict):
         fields = {str(name).lower(): of for name, of in wanted.items()}
         parts = (
             (f"{path}.{key}".strip("."), each, of)
             for key, each in value.items()
-            if (of := fields.get(key.lower(), wanted.get(...))) is not None
+            if (of := fields.get(key.lower(), wanted.get("..."))) is not None
         )
     return next(filter(None, (_refused(each, of, name) for name, each, of in parts)), "")
 

@@ -156,6 +156,29 @@ async def test_a_defect_is_found(
             "`NodeNameToMetaVictims.n.Pods[1].UID` is an integer in place of a text",
         ),
         ("bind", '{"Error": {}}', "`Error` is an object in place of a text"),
+        ("prioritize", '[{"Score": 9223372036854775807}]', ""),
+        (
+            "prioritize",
+            '[{"Score": 9223372036854775808}]',
+            "`[0].Score` is an integer of more than 64 bits",
+        ),
+        ("filter", '{"Nodes": {"kind": 3}}', "`Nodes.kind` is an integer in place of a text"),
+        ("filter", '{"Nodes": {"items": [{"status": {"capacity": {"cpu": 4, "a": 1.5}}}]}}', ""),
+        (
+            "filter",
+            '{"Nodes": {"items": [{"status": {"allocatable": []}}]}}',
+            "`Nodes.items[0].status.allocatable` is an array in place of an object",
+        ),
+        (
+            "filter",
+            '{"Nodes": {"items": [{"status": {"allocatable": {"cpu": {}}}}]}}',
+            "`Nodes.items[0].status.allocatable.cpu` is an object in place of a quantity",
+        ),
+        (
+            "filter",
+            '{"Nodes": {"items": [{"spec": {"unschedulable": "true"}}]}}',
+            "`Nodes.items[0].spec.unschedulable` is a text in place of a boolean",
+        ),
     ],
 )
 def test_answers_are_decoded_by_the_types_of_go(verb: str, answer: str, malformed: str) -> None:
