@@ -375,11 +375,14 @@ class Trials(Play):
                 keys.append(self._probe(app, node))
                 await self._pause(_SETTLED_SECONDS)
             self._drop_pending(keys)
+            self._set_label(node, "topology.kubernetes.io/zone", dice.choice(ZONES))
+            await self._pause(_SETTLED_SECONDS)
             # They never fit, so floors may still get them.
             waiting = [self._probe("floored", kind="oversized") for _ in range(dice.randint(0, 4))]
             await self._ask(["floored"] * 4)
             self._drop_pending(waiting)
             self._delete_pods(self._names(self._some(self._bound(dice.choice(APPS_OF_TRIALS)), 3)))
+            self._set_label(node, "topology.kubernetes.io/zone", "")
             await self._pause(_SETTLED_SECONDS)
 
     # ---- trials with pods on their way
