@@ -150,8 +150,11 @@ class NamedPod:
 
     @classmethod
     def of(cls, body: bytes) -> NamedPod:
-        """The pod of a JSON object, as it was before it had a node. Raises msgspec.DecodeError."""
-        pod = msgspec.json.decode(body)
+        """The pod of a JSON object, as it was before it had a node. Raises ClusterFileError."""
+        try:
+            pod = msgspec.json.decode(body)
+        except msgspec.ValidationError:
+            raise ClusterFileError("a pod has a number beyond 64 bits") from None
         metadata, node = mapping(pod, "metadata"), mapping(pod, "spec").pop("nodeName", None)
         own = msgspec.json.encode(pod)
         named = metadata.get("namespace") or "", metadata.get("name") or ""

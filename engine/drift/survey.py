@@ -21,6 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
+from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import Snapshot
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
 from engine.decision.part import Breach, DecisionPart
@@ -211,7 +212,7 @@ class Survey:
             if body is None:
                 continue
             try:
-                read = self._engine.moves.read(unplaced(body))
+                read = self._engine.moves.read(NamedPod.of(body).body)
                 why = kept(pod, body, self._engine.exemptions)
             except (BadObjectError, msgspec.MsgspecError):
                 continue
@@ -393,13 +394,6 @@ def _template_key(pod: Peer, *, alone: bool) -> Hashable:
         pod.priority,
         pod.containers,
     )
-
-
-def unplaced(body: bytes) -> bytes:
-    """The JSON of a pod as it was before it had a node. Raises msgspec.MsgspecError."""
-    pod = msgspec.json.decode(body)
-    pod.get("spec", {}).pop("nodeName", None)
-    return msgspec.json.encode(pod)
 
 
 def answered(steps: Steps[T], pods: Callable[[str], bytes | None]) -> T:

@@ -16,12 +16,12 @@ from typing import TypeVar
 
 import msgspec
 
+from engine.cache.cluster_copy import NamedPod
 from engine.cluster.client import CORE, path_of
 from engine.cluster.events import PodEvent, Regarding
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.drift_document import DriftDocument, DriftedPod, RepairState
 from engine.drift.repairs import NO_BUDGET, Move, Repairs
-from engine.drift.survey import unplaced
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import (
@@ -145,7 +145,7 @@ class Repairer:
         if body is None or pod is None or pod.uid != drifted.uid:
             return _GONE
         try:
-            asked = self.engine.moves.read(unplaced(body))
+            asked = self.engine.moves.read(NamedPod.of(body).body)
             exemptions = self.engine.exemptions
             reason = kept(pod, body, exemptions, evicts_local_data=repair.local_data)
         except (BadObjectError, msgspec.MsgspecError):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from engine.cache.cluster_copy import NamedPod
 from engine.cache.cluster_file import ClusterFileError, Reading
-from tests.support.builders import Object, controller, kubectl_list, namespace, node, pod
+from tests.support.builders import Object, controller, kubectl_list, namespace, node, pod, raw
 from tests.support.engines import CODEC, read_files
 
 CLUSTER = kubectl_list([node("n1"), node("n2"), pod("a", cpu="2", on="n1"), pod("b")])
@@ -219,6 +220,12 @@ def test_object_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match=r"^Node `n1` in `.*c\.json` cannot be read: ") as it:
         read_files(CODEC, [path])
     assert "status.allocatable" in it.value.message
+
+
+def test_a_pod_with_a_number_beyond_64_bits_is_no_fault_of_placet() -> None:
+    """What no rule reads is not looked at before somebody asks about the pod."""
+    with pytest.raises(ClusterFileError, match="a pod has a number beyond 64 bits"):
+        NamedPod.of(raw(pod("p", "shop") | {"status": 7}).replace(b"7", b"7" * 5000))
 
 
 def test_errors_about_missing_paths_hint_at_the_command(tmp_path: Path) -> None:

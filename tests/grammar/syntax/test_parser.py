@@ -171,6 +171,9 @@ def test_no_policy_begins_in_a_long_string() -> None:
         '"' * 60_000,
         "'''" * 20_000,
         "\\" * 60_000,
+        '"' + '\\"' * 30_000,
+        "'\\" * 30_000,
+        '"""' + "'\\" * 30_000,
     ],
 )
 def test_hostile_texts_are_refused_by_a_scan(text: str) -> None:
