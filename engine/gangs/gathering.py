@@ -271,8 +271,8 @@ class Tries:
         if gang.gathers:
             self._known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
         elif self._take_places(gang, call, members):
-            # kube-scheduler has to hear of it first.
-            gang.not_before = self._clock() + _HEARS_SECONDS
+            # kube-scheduler has to hear of it first. Until then this gang goes before others.
+            gang.tried, gang.not_before = now_known, self._clock() + _HEARS_SECONDS
         else:
             gang.tried, gang.is_settled = now_known, True
         return None
@@ -350,8 +350,8 @@ class Tries:
             for uid in places:
                 self._placement.in_flight.refuse(uid)
             for other in freed:
-                text = "a gang of higher priority needs its place"
-                self._known.give_up(other, "preempted", text)
+                self._known.give_up(other, "preempted", "a gang of higher priority needs its place")
+            self._tried_until.put(gang.name.namespace, began)
             return True
         if lower:
             self._rest(gang, began)

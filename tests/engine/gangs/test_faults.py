@@ -147,6 +147,19 @@ def test_a_gang_of_higher_priority_takes_the_places_of_a_held_one() -> None:
     hold_all(world, ["b0", "b1", "b2"])
 
 
+def test_places_that_were_given_up_go_to_the_gang_for_which_they_were() -> None:
+    """Also if kube-scheduler asks first about the other one again."""
+    world = World({"n1": "4"})
+    world.create(*names("a", 4), members=4)
+    hold_all(world, ["a0", "a1", "a2"])
+    world.create(*names("b", 4), job="b", members=4, priority=10)
+    assert "0 of 4 members fit" in world.ask("b0")
+    world.now += 1.1
+    assert "0 of 4 members fit" in world.ask("a0")
+    hold_all(world, ["b0", "b1", "b2"])
+    assert [reason for _, reason in world.told if reason] == ["preempted"]
+
+
 @pytest.mark.parametrize(("priority", "size"), [(0, 4), (10, 5)])
 def test_a_held_gang_stays_where_that_would_not_help(priority: int, size: int) -> None:
     """The other one is not of higher priority, or it has not enough room without it either."""
