@@ -135,8 +135,8 @@ def _full_where_it_must_be(tree: Tree) -> Iterator[Diagnostic]:
         number = tree.constant(most.bound.amount)
         if is_needed and number and _about(most, tree) == _about(least, tree):
             message = (
-                f"with limit `{most.name}` only {number:g} of these pods have a place: others "
-                "must go where one is, and there is no room"
+                f"limit `{most.name}` has room for {number:g} of these pods, and others must go "
+                "where one is"
             )
             hint = "let one of the two limits be about another place"
             yield finding(message, least.bound.span, hint)
