@@ -107,7 +107,7 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     """The message and the hint about an argument that the command does not take."""
     flag = given.partition("=")[0]
     helped = f"{program()} {command}".rstrip()
-    if not flag.startswith("-"):
+    if flag == "-" or not flag.startswith("-"):
         return f"`{given}` is one argument too many", f"see {helped} --help"
     known = module_of(command).ARGUMENTS if command else ()
     names = ["--help", "--version", *(name for each in known for name in each.names)]

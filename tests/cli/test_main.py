@@ -132,6 +132,11 @@ def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> 
         ),
         (("check", "a.policy", "--zzz"), "there is no flag `--zzz`", "see placet check --help"),
         (("crds", "more"), "`more` is one argument too many", "see placet crds --help"),
+        (
+            ("check", "a.policy", "-o", "json", "-"),
+            "`-` is one argument too many",
+            "see placet check --help",
+        ),
         (("--versoin",), "there is no flag `--versoin`", "a similar one exists: `--version`"),
     ],
     ids=str,
