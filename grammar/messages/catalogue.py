@@ -298,7 +298,9 @@ def bad_name(kind: str, name: str, limit: int, span: Span) -> Diagnostic:
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     names = tuple(candidates)
     more = similar(name, names, span)
-    if not more and name.isidentifier():
+    if name == "data":
+        more = {"hint": "write `data.NAME[KEY]`, where NAME is that of a `data` of the policy"}
+    elif not more and name.isidentifier():
         more = {"hint": f'define it with `let {name} = …`, or write the text `"{name}"`'}
     return _error("P0101", f"unknown name `{name}`", span, **more)
 

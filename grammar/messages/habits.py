@@ -395,6 +395,10 @@ NEEDLESS: Mapping[str, str] = {
     ),
 }
 
+# What Helm, Go, shells, Terraform and Jinja fill in.
+PLACEHOLDER = (
+    r"\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$\(\w+\)|\$[A-Za-z_]\w*|<%[^%\n]*%>|\{%[^%{}\n]*%\}"
+)
 REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
 OF_MANIFESTS = "this stays in the manifest of the pods; a policy says where they may run"
 # What other objects say, in the place of a clause.

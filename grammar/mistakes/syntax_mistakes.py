@@ -24,14 +24,10 @@ from grammar.mistakes.rewrites import ROWS, WrittenPart, rewritten
 from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
 
-_PLACEHOLDER = re.compile(
-    r"\{\{-?\s*(?P<braces>[^{}\n]*?)\s*-?\}\}|\$\{(?P<shell>[^{}\n]*)\}|\$\((?P<make>\w+)\)"
-    r"|\$(?P<plain>[A-Za-z_]\w*)|<%[=-]?(?P<page>[^%\n]*)%>|\{%-?(?P<block>[^%{}\n]*)%\}"
-)
 _OWN = frozenset({"pod", "node", "now", "peer", "namespaceObject", "data"})
+_BEGINS_OWN = re.compile(rf"[^\w.]*\.?(?:{'|'.join(_OWN)})\b")
 # The characters before the error, and behind it, in which a foreign text is looked for.
 _MOST_BEFORE, _MOST_BEHIND = 2_000, 500
-_PATH = re.compile(r"\.?[A-Za-z_][\w.]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +98,10 @@ def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
         begin = start + query.start()
         wrong = catalogue.unexpected(said, Span(begin, begin + len(said)))
         yield replace(wrong, hint=habits.OF_PROMETHEUS)
-    for found in _PLACEHOLDER.finditer(line):
-        first = start + found.start()
-        inner = next(filter(None, found.groups()), "")
-        root = _PATH.match(inner.strip())
-        is_own = root is not None and root[0].strip(".").partition(".")[0] in _OWN
-        if not is_own and first <= at < start + found.end():
-            yield catalogue.placeholder(found[0], Span(first, start + found.end()))
+    for found in re.finditer(habits.PLACEHOLDER, line):
+        span = Span(start + found.start(), start + found.end())
+        if span.start <= at < span.end and not _BEGINS_OWN.match(found[0]):
+            yield catalogue.placeholder(found[0], span)
 
 
 # The rows that are asked before everything else, in their order.

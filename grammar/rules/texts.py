@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from grammar.messages import catalogue
+from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, either
 from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.rules.words import compared, reads_field, unwrapped
@@ -201,10 +201,9 @@ def template_in_text(tree: Tree) -> Iterator[Diagnostic]:
                 yield finding(message, text.span, f"write `{inner}`")
 
 
-# What Helm, Go, shells, Terraform and people fill in.
+# And what people fill in.
 _PLACEHOLDER = re.compile(
-    r"\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$\(\w+\)|\$[A-Za-z_]\w*|<%[^%\n]*%>|\{%[^%{}\n]*%\}"
-    r"|\A(?:<[A-Za-z][\w .-]*>|%[A-Z_]+%|__[A-Z_]+__|@[A-Z_]+@)\Z"
+    rf"{habits.PLACEHOLDER}|\A(?:<[A-Za-z][\w .-]*>|%[A-Z_]+%|__[A-Z_]+__|@[A-Z_]+@)\Z"
 )
 
 

@@ -206,7 +206,9 @@ def shape_at(text: str, offset: int) -> str | None:
             shape, name = SHAPES.get(lexemes[at].text), lexemes[at + 1]
             is_item = name.kind in ("word", "string") or at + 1 == stop
             if shape is not None and is_item and lexemes[at - 1].text != ".":
-                return _named(shape, name, text)
+                sources = (SHAPES.get(lexemes[n].text, "") for n in range(at + 1, stop))
+                of_source = (each for each in sources if shape.startswith("data ") and each)
+                return _named(next(of_source, shape), name, text)
     return SHAPES["filter"] if around else None
 
 
@@ -624,9 +626,7 @@ def _expected(accepted: set[str]) -> list[str]:
             - {"IDENT", "STRING", "INT", "AMOUNT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
         )
     elif accepted & _OPERATORS:
-        accepted = (
-            accepted - _OPERATORS - {"__ANON_0", "__ANON_2", "__ANON_3", "__ANON_4", "__ANON_5"}
-        )
+        accepted = accepted - _OPERATORS
     names = {t for t in accepted if t.isalpha() and t not in _NAMED}
     words.extend(sorted(_NAMED[t] for t in accepted if t in _NAMED))
     if names >= _ITEM_RULES:

@@ -27,11 +27,14 @@ def test_the_shape_of_a_kind_is_read_checked_and_printed(word: str) -> None:
 
 @pytest.mark.parametrize("word", SHAPES)
 def test_a_shape_is_read_as_it_stands(word: str) -> None:
-    assert SHAPES[word].startswith(f"{word} ")
-    source = Source(
-        "p.policy", f"cluster policy p {{\n  for pods where true\n  {SHAPES[word]}\n}}\n"
-    )
-    assert parse_file(source)[1] == []
+    shape = SHAPES[word].replace("…", "watts: double" if word != "objects" else "n = count")
+    assert word in shape.split()
+    source = Source("p.policy", f"cluster policy p {{\n  for pods where true\n  {shape}\n}}\n")
+    file, wrong = parse_file(source)
+    assert wrong == []
+    found = check_policy(file.policies[0], load_schema()).diagnostics
+    # There is no other policy that this one could `use`.
+    assert [d for d in found if d.severity == "error" and word != "use"] == []
 
 
 @pytest.mark.parametrize(
@@ -44,8 +47,11 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
             "count web { pods where true }",
             "`=` or `per`, as in `count web per node = pods where true`",
         ),
-        ("repair every 5m", "`at`, as in `repair at most 1 per minute`"),
-        ("repair", "`at`, as in `repair at most 1 per minute`"),
+        (
+            "repair every 5m",
+            '`at`, as in `repair at most 1 per minute between "22:00" and "06:00"`',
+        ),
+        ("repair", '`at`, as in `repair at most 1 per minute between "22:00" and "06:00"`'),
         ("use base", 'a string, as in `use "base"`'),
         ("let zone node.zone", "`=`, as in `let zone = node.zone`"),
         (
@@ -59,6 +65,13 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         (
             'data "load" { columns { a b } from metrics }',
             '`:` or `=`, as in `data "load" { from metrics every 30s stale after 90s }`',
+        ),
+        (
+            'data "load" { from configmap "shop/racks" by "rack" }',
+            (
+                '`key`, as in `data "load" { from configmap "shop/racks" key "racks.csv" by "rack"'
+                " columns { … } }`"
+            ),
         ),
         (
             "limit one-per-node { per node at most 1 strict }",
