@@ -68,7 +68,7 @@ _FLOOR = {
     "nodes came back with pods on their way": 2,
     "relists after changes that no watch has shown": 1,
     **{f"slow ends of {app}": 1 for app in (*BOUNDED, *APPS_OF_TRIALS) if app != "repaired"},
-    **{f"answers about {app} that leave out nodes": 2 for app in APPS_OF_TRIALS},
+    **{f"answers about {app} that leave out nodes": 1 for app in APPS_OF_TRIALS},
 }
 _FLOOR_WITHOUT_BIND = {"answers compared, with pods on their way": 5}
 _FLOOR_WITH_BIND = {"gangs bound whole": 3, "gangs that lost a member": 1, "ends of held gangs": 6}
@@ -369,9 +369,9 @@ class Trials(Play):
     async def _neighbours(self) -> None:
         """Pods of a mutual limit come beside each other, and few or many of floors are left."""
         dice = self._dice
-        for _ in range(5):
+        for first in (("crowd", "crowd", "guarded"), ("guarded", "crowd", "crowd")) * 3:
             node, keys = dice.choice(NODES), []
-            for app in dice.choices(("guarded", "crowd"), k=5):
+            for app in (*first, *dice.choices(("guarded", "crowd"), k=2)):
                 keys.append(self._probe(app, node))
                 await self._pause(_SETTLED_SECONDS)
             self._drop_pending(keys)
