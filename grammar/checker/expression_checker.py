@@ -283,7 +283,8 @@ class Checker:
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
                 if not agrees(key, index.type):
                     expected = f"{catalogue.an(key)}, the key of this {inner.name}"
-                    wrong = catalogue.wrong_type(index.type, expected, index.span)
+                    hint = catalogue.wanted_hint(key, index.type)
+                    wrong = catalogue.wrong_type(index.type, expected, index.span, hint)
                     is_list, item = inner.name == "list", inner.args[0]
                     remedy = self._ask(lambda r: r.keyed(expr, item)) if is_list else None
                     self._report(wrong, remedy)

@@ -96,6 +96,7 @@ PERCENT = frozenset({"percent", "pct", "percents", "per_cent", "Percent"})
 
 CALLS = _table(
     """
+    {0} ; Python, Go, Rego, SQL ; size len length count Size Len Count Length ; int ; 1
     size({0}) ; Python, Go, Rego, SQL ; len length count Size Len Count Length ; ; 1
     size({0}) == 0 ; Java, PHP ; isEmpty empty is_empty ; string list map ; 1
     math.greatest({0}, {1}) ; Python, Go, SQL ; max Max greatest MAX maximum ; ; 2

@@ -25,7 +25,7 @@ _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "
 _HOLDERS = frozenset(
     {"variables", "params", "vars", "var", "config", "settings", "env", "locals", "local", "Values"}
 )
-
+_DECLARATIONS = frozenset({"let", "lets", "group", "groups", "count", "counts"})
 
 # What admission knows, and kube-scheduler does not ask about.
 _ELSEWHERE = {
@@ -33,7 +33,6 @@ _ELSEWHERE = {
     "authorizer": "leave it out: who may create pods is up to RBAC and admission policies",
     "userInfo": "leave it out: who creates a pod is known to admission policies alone",
 }
-
 
 _PARTS_OF_TIME = {
     **dict.fromkeys(("hour", "hours", "current_hour", "currenthour"), "getHours"),
@@ -79,11 +78,11 @@ class NameRemedies(FieldRemedies):
         below = parent.name if isinstance(parent, ast.Select) else ""
         if (why := _ELSEWHERE.get(expr.name) or _ELSEWHERE.get(below)) is not None:
             return Remedy(expr.span, "", why, whole=False)
-        is_holder = expr.name in _HOLDERS and isinstance(parent, ast.Select)
-        if is_holder and isinstance(parent, ast.Select) and self._known(parent.name):
-            return Remedy(parent.span, parent.name)
-        if is_holder and isinstance(parent, ast.Select):
-            return self._parameter(parent)
+        if isinstance(parent, ast.Select) and expr.name in _HOLDERS | _DECLARATIONS:
+            if self._known(parent.name):
+                return Remedy(parent.span, parent.name)
+            if expr.name in _HOLDERS:
+                return self._parameter(parent)
         factor = getattr(parent, "left", None)
         unit = habits.UNITS.get(expr.name)
         if isinstance(parent, ast.Binary) and parent.op == "*" and unit:
@@ -94,7 +93,10 @@ class NameRemedies(FieldRemedies):
             return Remedy(expr.span, "", _GROUPED, whole=False)
         if expr.name in _NUMBERS:
             return Remedy(expr.span, f"{_NUMBERS.index(expr.name)}")
-        if (said := self._of_time(expr) or _of_others(expr)) is not None:
+        part = _PARTS_OF_TIME.get(expr.name.lower())
+        if part is not None and isinstance(parent, ast.Binary):
+            return Remedy(expr.span, f"now.{part}()")
+        if (said := _of_others(expr)) is not None:
             return said
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
@@ -118,13 +120,6 @@ class NameRemedies(FieldRemedies):
         if (text := self._text_wanted(expr)) is not None:
             return Remedy(expr.span, text)
         return alone or self._in_words(expr)
-
-    def _of_time(self, expr: ast.Ident) -> Remedy | None:
-        """`hour >= 9`, which is read of the time."""
-        part = _PARTS_OF_TIME.get(expr.name.lower())
-        if part is None or not isinstance(self._parent, ast.Binary):
-            return None
-        return Remedy(expr.span, f"now.{part}()")
 
     def _in_words(self, expr: ast.Ident) -> Remedy | None:
         """`nodeZone` and `free_memory`: a field whose object or resource is in its name."""

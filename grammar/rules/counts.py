@@ -30,7 +30,7 @@ from grammar.tree.clause_parts import Bound, ClauseThatCounts
 from grammar.tree.policy import Count, Policy, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL
+from grammar.tree.types import BOOL, STRING
 from grammar.tree.walk import conjuncts, reads, walk
 from grammar.values.quantity import Quantity
 
@@ -254,13 +254,14 @@ def constant_domain(tree: Tree) -> Iterator[Diagnostic]:
 
     Mostly it is the key of the label whose value was meant.
     """
-    groups = tree.environment.groups.values()
-    for clause, out in zip(tree.written.clauses, tree.policy.clauses, strict=True):
-        domain, whole = clause.domain, out.domain
-        # A group of all nodes is meant: it has what they have together.
-        if domain is None or whole is None or any(domain is group.by for group in groups):
-            continue
-        if "node" not in tree.read_by(domain):
+    every = zip(tree.written.clauses, tree.policy.clauses, strict=True)
+    places = [(clause.domain, out.domain) for clause, out in every]
+    groups = [group.by for group in tree.environment.groups.values()]
+    # A group by `true` is meant: it has what all nodes have together.
+    places = [each for each in places if each[0] not in groups]
+    places += [(by, by) for by in groups if by.type == STRING]
+    for domain, whole in places:
+        if domain is not None and whole is not None and "node" not in tree.read_by(domain):
             keys = [c.value for c in constants(whole, tree.environment)]
             hint = "write what differs from node to node, such as `node.zone`"
             if keys and isinstance(keys[0], str):

@@ -387,6 +387,8 @@ _NAMED = {
 _ITEM_RULES = frozenset(word.upper() for word in ITEMS)
 # Terminals that begin or continue an expression; messages do not list them one by one.
 _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
+# And these, which stand elsewhere, too.
+_ALSO_STARTERS = frozenset("IDENT STRING INT AMOUNT LPAR LSQB LBRACE MINUS DOT".split())
 _OPERATORS = frozenset(
     {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
 )
@@ -620,11 +622,7 @@ def _expected(accepted: set[str]) -> list[str]:
     words = []
     if accepted & _STARTERS:
         words.append("an expression")
-        accepted = (
-            accepted
-            - _STARTERS
-            - {"IDENT", "STRING", "INT", "AMOUNT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
-        )
+        accepted = accepted - _STARTERS - _ALSO_STARTERS
     elif accepted & _OPERATORS:
         accepted = accepted - _OPERATORS
     names = {t for t in accepted if t.isalpha() and t not in _NAMED}
