@@ -231,14 +231,13 @@ def _reading(source: str) -> str:
 
 def _failure(status: SourceStatus) -> str:
     if not status.error:
-        return ""
+        return "it was not read yet" if status.age is None else ""
     if status.is_stale:
         return f"{status.error}; no rows are read"
     if status.is_read:
         return status.error
-    if status.rows == 1:
-        return f"{status.error}; the last row is read"
-    return f"{status.error}; the last {counted(status.rows, 'row')} are read"
+    last = "row is" if status.rows == 1 else f"{counted(status.rows, 'row')} are"
+    return f"{status.error}; the last {last} read"
 
 
 # ---- statuses
@@ -312,7 +311,8 @@ def data_facts(sources: Sequence[SourceStatus]) -> Facts:
 
 
 def _state(each: SourceStatus) -> str:
-    state = f"{each.left_out} left out: {each.cause}" if each.left_out else each.cause or "ok"
+    state = each.cause or ("ok" if each.age is not None else "not read yet")
+    state = f"{each.left_out} left out: {state}" if each.left_out else state
     if each.lacking:
         state = f"{state}, {counted(each.lacking, 'node')} without a row"
     if each.error:

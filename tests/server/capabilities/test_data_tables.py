@@ -20,7 +20,7 @@ from engine.engine import Engine
 from engine.fairness import ByteAccounts
 from grammar.values.time import SECOND, Timestamp
 from server.capabilities import data as module_of_data
-from server.capabilities.data import DataTables, data_samples
+from server.capabilities.data import DataTables, data_facts, data_samples
 from server.metrics.metrics import Metrics
 from server.options import Options
 from server.supervisor import Background
@@ -210,3 +210,14 @@ async def test_what_is_not_known_any_more_is_not_told_of_nodes() -> None:
         assert told() == ("useless", 3, True, True)
         state.fail("denied", "it answers 401")
         assert told() == wanted
+
+
+async def test_a_source_that_nobody_has_read_yet_is_not_well() -> None:
+    server = Server()
+    server.adopt(OPERATORS)
+    said = [each.failure for each in server.tables.checks()]
+    (row,) = data_facts(server.tables.statuses)["data"]
+    assert (said, row["state"]) == (["it was not read yet"], "stale: not read yet")
+    (state,) = server.states.values()
+    state.take(RowSample({"n1": state.spec.row(time=Timestamp(time.time_ns()))}))
+    assert [each.failure for each in server.tables.checks()] == [""]
