@@ -35,8 +35,7 @@ CLAUSE_WORDS = tuple(KINDS)
 CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 # By the rules of the grammar; the same rule is read in the same way for all kinds.
 PARTS = {part.rule: part for kind in KINDS.values() for part in kind.parts}
-# How items are written that take more than a word or an expression, and data from each source;
-# `x` is the name.
+# How what has several parts is written, and data by the word of its source; `x` is the name.
 SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} | {
     "data": 'data "x" { from metrics every 30s stale after 90s }',
     "prometheus": 'data "x" { from prometheus "http://prometheus" query "node_load1" key "node" }',
@@ -49,4 +48,5 @@ SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} |
     "def": "def x(zone: string): bool = node.zone == zone",
     "repair": 'repair at most 1 per minute between "22:00" and "06:00"',
     "use": 'use "x"',
+    "test": 'test "x" { node "n" pod "p" expect pass "n" }',
 }

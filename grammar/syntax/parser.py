@@ -205,7 +205,7 @@ def shape_at(text: str, offset: int) -> str | None:
         for at in head:
             shape, name = SHAPES.get(lexemes[at].text), lexemes[at + 1]
             is_item = name.kind in ("word", "string") or at + 1 == stop
-            if shape is not None and is_item and lexemes[at - 1].text != ".":
+            if shape is not None and is_item and lexemes[at - 1].text not in (".", "policy"):
                 sources = (SHAPES.get(lexemes[n].text, "") for n in range(at + 1, stop))
                 of_source = (each for each in sources if shape.startswith("data ") and each)
                 return _named(next(of_source, shape), name, text)

@@ -29,8 +29,9 @@ def test_the_shape_of_a_kind_is_read_checked_and_printed(word: str) -> None:
 def test_a_shape_is_read_as_it_stands(word: str) -> None:
     shape = SHAPES[word].replace("…", "watts: double" if word != "objects" else "n = count")
     assert word in shape.split()
-    source = Source("p.policy", f"cluster policy p {{\n  for pods where true\n  {shape}\n}}\n")
-    file, wrong = parse_file(source)
+    policy = "cluster policy p {{ for pods where true\n{} }}\n{}"
+    text = policy.format("", shape) if word == "test" else policy.format(shape, "")
+    file, wrong = parse_file(Source("p.policy", text))
     assert wrong == []
     found = check_policy(file.policies[0], load_schema()).diagnostics
     # There is no other policy that this one could `use`.
@@ -89,6 +90,20 @@ def test_a_mistake_in_an_item_gets_its_form_with_the_own_name(item: str, hint: s
     text = f"cluster policy p {{\n  for pods where true\n  {item}\n}}\n"
     said = [each.hint for each in parse_file(Source("p.policy", text))[1]]
     assert f"expected {hint}" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('test "x" { node "n" { } pod 7 }', 'expected a string, as in `test "x" { node "n" pod'),
+        ("policy data in namespace 7 {", "expected a string"),
+    ],
+)
+def test_a_mistake_in_a_block_gets_its_form(text: str, hint: str) -> None:
+    (found,) = parse_file(Source("p.policy", text))[1]
+    assert found.hint is not None
+    assert found.hint.startswith(hint)
+    assert "data" not in found.hint
 
 
 def test_kinds_begin_with_keywords() -> None:
