@@ -134,8 +134,8 @@ class Trials(Play):
         return {k: n for k, n in found.items() if k in pods and not pods[k]["spec"].get("nodeName")}
 
     def _counted_flights(self) -> list[str]:
-        pods = self._api.pods()
-        return [k for k in self._flights() if pods[k]["metadata"]["labels"].get("app") in BOUNDED]
+        pods, counted = self._api.pods(), {*BOUNDED, *APPS_OF_TRIALS}
+        return [k for k in self._flights() if pods[k]["metadata"]["labels"].get("app") in counted]
 
     def _heard(self, asked: Object, call: Call) -> None:
         """Compares an answer of filter with the model, if that is possible."""
