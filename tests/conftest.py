@@ -76,6 +76,14 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def round_trips_of_loopback() -> Iterator[None]:
+    """A server of a test that ends waits for the round trip of a client on the same machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.http.sockets._LAST_SECONDS", 0.01)
+        yield
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """More processes than processors: many tests wait for a server that they have started."""
     return (os.cpu_count() or 1) * 3 // 2
