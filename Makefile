@@ -48,8 +48,10 @@ OTHERS = tests/e2e tests/benchmarks tests/image tests/browser
 PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential \
   tests/editors $(addprefix tests/grammar/test_, first_tries.py mistakes.py wishes.py)
 
-# They read the source of everything.
-SOURCE = $(addprefix tests/test_, architecture.py caches.py words.py fake_clock.py)
+# They read the source of everything, the docs, and the policies that ship.
+SOURCE = $(addprefix tests/test_, architecture.py caches.py words.py fake_clock.py \
+    documentation.py language_reference.py diagnostics_reference.py shown_commands.py) \
+  $(addprefix tests/policies/test_, recipes.py library.py) tests/deploy/test_examples.py
 
 test: .venv/stamp  ## run every test but properties, processes, e2e, bench, chaos and what is thorough
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
@@ -75,12 +77,12 @@ hostile: .venv/stamp  ## measure a good client beside hostile ones, sources and 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `processes` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
 
-check: .venv/stamp  ## check format, lint, types, layers, house rules, and the policies that ship
+check: .venv/stamp  ## check format, lint, types, layers, house rules, docs, and the policies that ship
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	.venv/bin/python -m pytest --quiet $(SOURCE)
+	.venv/bin/python -m pytest --quiet --numprocesses=auto --dist=worksteal $(SOURCE)
 	.venv/bin/placet check policies/library cli/demo
 	.venv/bin/placet test policies/library
 
