@@ -284,7 +284,7 @@ class Brackets(Misplaced):
             return None
         closers = ["}" if s == "{" else ")" if s == "(" else "]" for s in signs]
         opener = lexemes.unclosed[-1]
-        end = len(self.source.text.rstrip())
+        end = lexemes.items[-1].end  # A comment at the end would take in what is behind it.
         found = catalogue.unclosed_bracket(signs[-1], lexemes.span(opener, opener))
         ending = " ".join(reversed(closers))
         hint = f"write `{ending}` at the end of the text"

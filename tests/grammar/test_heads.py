@@ -106,3 +106,11 @@ def test_labels_of_a_selector_have_hints(selector: str, hint: str, schema: Schem
 def test_a_tab_in_yaml_is_named(schema: Schema) -> None:
     (found,) = check_source(Source("p.yaml", "spec:\n\tpodSelector: {}\n"), schema).diagnostics
     assert found.message.endswith("in line 2, such as a tab: YAML is indented with blanks")
+
+
+def test_a_brace_is_not_written_into_a_comment(schema: Schema) -> None:
+    text = f"cluster policy web {{{BODY.rpartition('}')[0]}\n# node-1: passes\n"
+    (found,) = errors(text, schema)
+    edit = edit_of(found)
+    assert edit is not None
+    assert errors(edited(text, edit), schema) == []
