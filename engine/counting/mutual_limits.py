@@ -32,7 +32,7 @@ from grammar.values.sizes import STEPS
 # The bytes that all limits keep of the results of rules, and as many of the places of groups.
 _MOST_KEPT = 4 << 20
 # The same for searches, which are of all pods where each has a group of its own.
-_MOST_FOUND = 35 << 20
+_MOST_FOUND = 38 << 20
 # What a group takes in a search.
 _SAMPLE_BYTES = 128
 _NO_DOMAINS = np.zeros(0, np.bool_)

@@ -27,7 +27,7 @@ from engine.objects.request_pod import RequestPod
 from grammar.values.format import show
 from grammar.values.time import Timestamp
 
-MOST_BYTES = 12 << 20
+MOST_BYTES = 6 << 20
 # What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
 _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 

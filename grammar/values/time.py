@@ -93,7 +93,7 @@ class Timestamp:
     ZERO: ClassVar[Timestamp]
 
     @staticmethod
-    @functools.lru_cache(maxsize=8_192)
+    @functools.lru_cache(maxsize=4_096)
     def parse(text: str) -> Timestamp:
         """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
         match = _RFC3339.match(text) if len(text) <= _MOST_OF_TIME else None
