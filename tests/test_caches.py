@@ -514,7 +514,7 @@ def test_all_memories_of_a_server_fit_in_the_memory_that_the_chart_gives() -> No
         for name, function in _kept_functions().items()
         if (known := KEPT.get(name)) is not None
     )
-    functions += pattern.cache_parameters()["maxsize"] * vars(strings)["_MEMORY"]
+    functions += pattern.cache_parameters()["maxsize"] * strings._MEMORY  # noqa: SLF001 - a bound
     values = yaml.safe_load((ROOT / "deploy/chart/values.yaml").read_text("utf-8"))
     limit = Quantity.parse(values["resources"]["limits"]["memory"])
     shown = f"{(stores + functions) >> 20} MiB beside {BASE_BYTES >> 20}"

@@ -13,14 +13,12 @@ import pytest
 
 from engine.cache.cache import Cache
 from engine.counting.in_flight_pods import AskedPod
-from engine.counting.mutual_limits import MutualLimit
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import EngineError, WaitingError
 from engine.explanation.inspection import Inspection
 from engine.objects.peer import Peer, labelled
-from engine.objects.remembered import Remembered
 from engine.objects.request_pod import (
     BYPASS,
     NO_EXEMPTIONS,
@@ -45,7 +43,6 @@ from tests.support.engines import (
     checked,
     engine_over,
     peer_of,
-    registry_of,
 )
 
 NODES = [node("n1", "z1"), node("n2", "z1"), node("n3", "z2")]
@@ -369,21 +366,3 @@ def test_equals_a_plain_model(seed: int) -> None:
         assert refused == {n for n in names if model.closed(asked, n, there)}, text
         closed = {n for n in names if not _offered(engine, asked, n)}
         assert closed == {n for n in names if model.closed(asked, n, list(places.values()))}, text
-
-
-def test_all_limits_have_the_memory_of_one() -> None:
-    """However many a namespace has, others keep as much for theirs."""
-    limit = 'limit "l" { pods where peer.labels["app"] == "a" per node at most 1 strict mutual }'
-    policy = f'policy NAME in namespace "SPACE" {{ for pods where true {limit} }}\n'
-    web = policy.replace("NAME", "web").replace("SPACE", "shop")
-    many = [policy.replace("NAME", f"p{n}").replace("SPACE", "hostile") for n in range(9)]
-    registry, alone = registry_of("".join([*many, web])), registry_of(web)
-
-    def memory(*limits: MutualLimit) -> int:
-        return sum(
-            each.most for it in limits for each in vars(it).values() if isinstance(each, Remembered)
-        )
-
-    *hostile, quiet = sorted(registry.mutual, key=lambda each: each.program.address)
-    assert memory(*registry.mutual) <= memory(*alone.mutual)
-    assert memory(*hostile) <= memory(quiet) == memory(*alone.mutual) // 2
