@@ -52,13 +52,9 @@ class FairShares:
         if not self._taken[owner]:
             del self._taken[owner]
 
-    def largest(self) -> str:
-        """The owner that has the most. There has to be one."""
-        return max(self._taken, key=self._taken.__getitem__)
-
 
 # The most bytes that a server keeps of all namespaces, with what it makes of them.
-MOST_OF_TENANTS = 96 << 20
+MOST_OF_TENANTS = 160 << 20
 # The most bind calls that are held; a namespace alone has half of them.
 MOST_HELD = 1000
 

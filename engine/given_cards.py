@@ -46,7 +46,7 @@ from grammar.values.time import Timestamp
 
 _LOST = "it is on a card that its node does not have"
 # The bytes of what pods take that are alike.
-_MOST_KEPT = 4 << 20
+_MOST_KEPT = 16 << 20
 
 # ---- what pods take
 

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from engine.cards.node_cards import taken
 from grammar.mistakes.readings import clause_of
-from grammar.values import strings
 from grammar.values.addresses import parse_cidr, parse_ip
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
@@ -139,9 +137,7 @@ DICTIONARIES = {
     ),
     COUNTED: (
         "engine/fairness.py: FairQueue._own",
-        "engine/objects/remembered.py: Remembered._kept",
         "engine/cache/ended_pods.py: EndedPods._pods",
-        "engine/cache/ended_pods.py: EndedPods._sizes",
         "engine/cache/ended_pods.py: EndedPods._spaces",
         "engine/cache/tallies.py: Tallies._censuses",
         "engine/cards/fragmentation.py: Mix._usable",
@@ -399,123 +395,3 @@ def test_a_text_that_is_too_long_is_not_kept(name: str) -> None:
         with suppress(EvaluationError):
             call(text)
         assert function.cache_info().currsize <= before, f"{name} keeps {text[:40]}"
-
-
-# ---- all memories of a server together
-
-# The constants of bounds in bytes of what a server keeps between calls: how many there are of each.
-STORES = {
-    "engine/cache/cache.py: _MOST_BODIES": 1,
-    "engine/cache/census.py: _MOST_STALE_BYTES": 1,
-    "engine/cache/ended_pods.py: _MOST_BYTES": 1,
-    "engine/cache/policy_objects.py: _MOST_OF_HEADS": 1,
-    # One for each resource that is watched.
-    "engine/cache/store.py: _MOST_DELETED": 14,
-    # Of pods, and of pods that have ended.
-    "engine/cache/tallies.py: _MOST_BYTES": 1,
-    "engine/cache/tallies.py: _MOST_KINDS": 2,
-    "engine/cluster/events.py: _MOST_KNOWN": 1,
-    "engine/cluster/requeue.py: _MOST_KNOWN": 2,
-    "engine/counting/in_flight_pods.py: _MOST_ALIKE": 1,
-    "engine/counting/mutual_limits.py: _MOST_KEPT": 2,
-    "engine/counting/mutual_limits.py: _MOST_FOUND": 1,
-    "engine/decision/journal.py: MOST_BYTES": 1,
-    "engine/decision/plugin_filters.py: _MOST_BYTES": 1,
-    "engine/decision/recent_answers.py: _MOST_DAMPED_BYTES": 1,
-    "engine/decision/recent_answers.py: _MOST_REJECTED_BYTES": 1,
-    "engine/decision/recent_answers.py: _MOST_ANSWERED_BYTES": 1,
-    "engine/decision/verb_call.py: PLAN_BYTES": 1,
-    "engine/decision/verb_call.py: ASIDE_BYTES": 1,
-    "engine/drift/repairs.py: _MOST_BYTES": 4,
-    "engine/drift/survey.py: _MOST_TEMPLATES": 1,
-    "engine/fairness.py: MOST_OF_TENANTS": 1,
-    "engine/gangs/gang.py: _MOST_BYTES": 1,
-    "engine/gangs/gangs.py: _MOST_ASKED": 1,
-    "engine/gangs/paper.py: _MOST_OTHERS": 1,
-    "engine/given_cards.py: _MOST_KEPT": 1,
-    "engine/objects/peer.py: _MOST_SHARED": 2,
-    "engine/objects/peer.py: _MOST_TEXTS": 2,
-    "engine/program/columns.py: SHARED_BYTES": 1,
-}
-# What is no bound of such a store.
-OF_ONE = "of one document, body, answer or entry, which is gone or counted elsewhere"
-OF_COMMAND = "of a command, or of a process of its own that is killed beyond it"
-OF_OPERATOR = "of what operators give: their policies, whole nodes in requests, a file of history"
-NO_STORES = {
-    "engine/cluster/client.py: _MOST_MESSAGE": OF_ONE,
-    "engine/cluster/client.py: _READ_BYTES": OF_ONE,
-    "engine/data.py: MOST_GIVEN_BYTES": OF_COMMAND,
-    "engine/decision/verb_call.py: _MOST_BYTES": OF_OPERATOR,
-    "engine/decision/verdict.py: MOST_REPEATED": OF_ONE,
-    "engine/gangs/paper.py: _ENOUGH": "a number of pods",
-    "engine/program/columns.py: COLUMN_BYTES": OF_OPERATOR,
-    "engine/program/tables.py: MOST_BYTES": OF_ONE,
-    "engine/simulation/cycle.py: _REMEMBERED": OF_COMMAND,
-    "engine/simulation/cycle.py: _LISTS": OF_COMMAND,
-    "policies/disk.py: MOST_OF_DOCUMENT": OF_ONE,
-    "policies/disk.py: MOST_OF_TEXT": OF_ONE,
-    "policies/disk.py: MOST_OF_MANIFESTS": OF_ONE,
-    "policies/disk.py: MOST_OF_PIPE": OF_ONE,
-    "policies/disk.py: MOST_OF_SNAPSHOT": OF_COMMAND,
-    "policies/documents.py: _FEW_OF_PATHS": OF_ONE,
-    "policies/documents.py: _MOST_OF_YAML": OF_ONE,
-    "server/admission/checking_process.py: MEBIBYTE": "a unit",
-    "server/admission/webhooks.py: MOST_BYTES": OF_ONE,
-    "server/answers.py: MOST_CLUSTER": OF_ONE,
-    "server/settings.py: MEBIBYTE": "a unit",
-    "server/view/history.py: _MOST_FILE": OF_OPERATOR,
-    "server/view/history.py: _MOST_CONTENT": OF_OPERATOR,
-    "server/view/trial.py: _MOST_BYTES": OF_ONE,
-    "server/view/view.py: _MOST_BYTES": OF_ONE,
-}
-# What a server takes in a small cluster with ten policies, as docs/operations/limits.md measures.
-BASE_BYTES = 110 << 20
-
-
-def _constants() -> Iterator[tuple[str, int]]:
-    """The constants of a mebibyte or more that are written as a product or shift, by module."""
-    for package in PACKAGES:
-        if package == "cli":
-            continue
-        for file in sorted((ROOT / package).rglob("*.py")):
-            for each in ast.parse(file.read_text("utf-8")).body:
-                if not isinstance(each, ast.Assign):
-                    continue
-                names, values = [each.targets[0]], [each.value]
-                if isinstance(names[0], ast.Tuple) and isinstance(values[0], ast.Tuple):
-                    names, values = names[0].elts, values[0].elts
-                for name, value in zip(names, values, strict=True):
-                    if (size := _product(value)) is not None and size >= 1 << 20:
-                        yield f"{file.relative_to(ROOT)}: {ast.unparse(name)}", size
-
-
-def _product(value: ast.expr) -> int | None:
-    match value:
-        case ast.BinOp(left, ast.LShift() | ast.Mult() as op, right):
-            one, other = _product(left) or _number(left), _product(right) or _number(right)
-            if one is None or other is None:
-                return None
-            return one << other if isinstance(op, ast.LShift) else one * other
-        case _:
-            return None
-
-
-def _number(value: ast.expr) -> int | None:
-    return value.value if isinstance(value, ast.Constant) and type(value.value) is int else None
-
-
-def test_all_memories_of_a_server_fit_in_the_memory_that_the_chart_gives() -> None:
-    """Those of functions are full of the longest texts; a pattern is as large as it may be."""
-    constants = dict(_constants())
-    assert set(constants) == {*STORES, *NO_STORES}, "each is a store, or none"
-    stores = sum(number * constants[name] for name, number in STORES.items())
-    functions = sum(
-        function.cache_parameters()["maxsize"] * (known[1] + RESULT_BYTES)
-        for name, function in _kept_functions().items()
-        if (known := KEPT.get(name)) is not None
-    )
-    functions += pattern.cache_parameters()["maxsize"] * strings._MEMORY  # noqa: SLF001 - a bound
-    values = yaml.safe_load((ROOT / "deploy/chart/values.yaml").read_text("utf-8"))
-    limit = Quantity.parse(values["resources"]["limits"]["memory"])
-    shown = f"{(stores + functions) >> 20} MiB beside {BASE_BYTES >> 20}"
-    assert BASE_BYTES + stores + functions <= limit.nanos // 10**9, shown

@@ -48,14 +48,13 @@ from engine.objects.peer import (
     rooted,
 )
 from engine.objects.pod_group import GroupName, PodGroup
-from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Namespace, Node, RequestPod
 from engine.objects.resources import Quota
 
 T = TypeVar("T")
 
 # The bytes of the JSON of waiting pods; a namespace alone has half of them.
-_MOST_BODIES = 32 << 20
+_MOST_BODIES = 64 << 20
 
 # ---- nodes
 
@@ -338,10 +337,9 @@ class Cache:
         self.assumptions: dict[str, _Assumption] = {}
         # The versions up to which watches have shown the nodes and the pods, 0 if unknown.
         self.shown = {"nodes": 0, "pods": 0}
-        # By uid, each with its namespace.
-        self._bodies: Remembered[str, tuple[str, bytes]] = Remembered(
-            _MOST_BODIES, lambda _, kept: len(kept[1]), lambda kept: kept[0]
-        )
+        # By uid.
+        self._bodies: dict[str, bytes] = {}
+        self._room = ByteAccounts(_MOST_BODIES)
         self._snapshot: Snapshot | None = None
         self._event_handlers: list[PodEventHandler] = []
         self._node_handlers: list[Callable[[str], None]] = []
@@ -379,9 +377,10 @@ class Cache:
         Its JSON is kept while it waits for a node.
         """
         key = key_of(pod)
-        self._bodies.pop(pod.uid)
+        self._forget_body(pod.uid)
         if body and not pod.nodeName and pod.phase not in ENDED:
-            self._bodies.put(pod.uid, (pod.namespace, bytes(body)))
+            if self._room.keep(pod.namespace, pod.uid, len(body)):
+                self._bodies[pod.uid] = bytes(body)
             # What the cache keeps of it may be the same.
             for handle in self._body_handlers:
                 handle(pod.uid)
@@ -398,6 +397,10 @@ class Cache:
                 pod = assumed.placed(pod)
         self._replace(key, self._completed(pod), revision)
 
+    def _forget_body(self, uid: str) -> None:
+        if self._bodies.pop(uid, None) is not None:
+            self._room.drop(uid)
+
     def put_ended(self, pod: Peer) -> None:
         """Remember a pod that has ended."""
         if pod.phase in ENDED:
@@ -412,7 +415,7 @@ class Cache:
     def remove_pod(self, key: str) -> None:
         self.assumptions.pop(key, None)
         if (gone := self.pod(key)) is not None:
-            self._bodies.pop(gone.uid)
+            self._forget_body(gone.uid)
         self._replace(key, None)
 
     def put_namespace(self, namespace: Namespace) -> None:
@@ -542,7 +545,7 @@ class Cache:
 
     def body(self, uid: str) -> bytes | None:
         """The JSON of a pod that waits for a node; None if it is not kept."""
-        return (self._bodies.peek(uid) or ("", None))[1]
+        return self._bodies.get(uid)
 
     def _known(self, key: str) -> Peer:
         """A pod that is known."""

@@ -390,9 +390,7 @@ class CacheCopy(Cache):
         Assumed pods are there for certain. Handlers, and what was counted, are left behind.
         """
         snapshot = cache.snapshot()
-        for pod in snapshot.pending.values():
-            if (body := cache.body(pod.uid)) is not None:
-                self._bodies.put(pod.uid, (pod.namespace, body))
+        bodies = [(pod.uid, cache.body(pod.uid)) for pod in snapshot.pending.values()]
         ended, grouped = [pod for _, pod in cache.ended.within(Scope())], cache.tallies.grouped
         self.nodes, self.workloads = _CopiedNodes(cache.nodes), cache.workloads.copied()
         self.groups, self.accounts = cache.groups.copy(), cache.accounts
@@ -418,6 +416,7 @@ class CacheCopy(Cache):
             self.ended.put(ended_pod)
             if not number % _PER_PORTION:
                 yield
+        self._bodies = {uid: body for uid, body in bodies if body is not None}
 
     def close(self) -> None:
         """Gives its memory back at once; nothing may be asked after that.

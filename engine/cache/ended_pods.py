@@ -1,8 +1,8 @@
 """EndedPods: pods that have ended, for an hour, for rules that count them or read of failures.
 
 The API server deletes many of them sooner: a Job's own time may be over, and a node that ran out of
-memory has its pods replaced. They belong to a cache and live as long as it does. Their bytes
-have a bound; of the namespace with the most, the ones that came first go first.
+memory has its pods replaced. They belong to a cache and live as long as it does. Their number and
+their bytes have a bound; the ones that came first go first.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine.cache.tallies import AddsUntil, Scope, Tallies
-from engine.fairness import FairShares
 from engine.objects.peer import FAILED, Peer, PodFailure, key_of
 from engine.objects.remembered import bytes_of
 from grammar.values.time import NEVER, SECOND, Timestamp
 
 # For so long a pod counts after it has ended.
 KEPT_NANOS = 3600 * SECOND
-_MOST_BYTES = 16 << 20
+_MOST, _MOST_BYTES = 20_000, 32 << 20
 # So many failures of one controller are known.
 MOST_FAILURES = 10
 # The last failed pods by the uid of their direct controller, the latest first.
@@ -31,7 +30,7 @@ class EndedPods:
         # By uid: another pod may have the same name by now.
         self._pods: dict[str, Peer] = {}
         self._sizes: dict[str, int] = {}
-        self._shares = FairShares(_MOST_BYTES)
+        self._bytes = 0
         self._spaces: dict[str, dict[str, Peer]] = {}
         self.tallies = Tallies(self._spaces)
         self._last = 0
@@ -48,25 +47,27 @@ class EndedPods:
             self._last = max(self._last, ended)
         if ended < self._last - KEPT_NANOS:
             return
-        self._pods[pod.uid], self._sizes[pod.uid] = pod, bytes_of(pod)
-        self._shares.add(pod.namespace, self._sizes[pod.uid])
+        self._pods[pod.uid], size = pod, bytes_of(pod)
+        self._sizes[pod.uid] = size
+        self._bytes += size
         self._spaces.setdefault(pod.namespace, {})[pod.uid] = pod
         self.tallies.arrives(pod.uid, pod)
         if pod.phase == FAILED and pod.nodeName:
             self._fail(pod.controller, pod)
-        while until(next(iter(self._pods.values()))) < self._last:
+        while self._is_full() or until(next(iter(self._pods.values()))) < self._last:
             self._remove(next(iter(self._pods)))
-        while len(self._pods) > 1 and self._shares.taken > _MOST_BYTES:
-            self._remove(next(iter(self._spaces[self._shares.largest()])))
 
     def holds(self, pod: Peer) -> bool:
         """Whether this state of the pod is remembered, or is too old to be."""
         return self._pods.get(pod.uid) == pod or until(pod) < self._last
 
+    def _is_full(self) -> bool:
+        return len(self._pods) > 1 and (len(self._pods) > _MOST or self._bytes > _MOST_BYTES)
+
     def _remove(self, uid: str) -> None:
         if (pod := self._pods.pop(uid, None)) is None:
             return
-        self._shares.add(pod.namespace, -self._sizes.pop(uid))
+        self._bytes -= self._sizes.pop(uid)
         space = self._spaces[pod.namespace]
         del space[uid]
         if not space:

@@ -22,7 +22,7 @@ from policies.resource import Metadata
 # each byte of these. Measured; with long texts in rules it is less.
 _OBJECT_BYTES, _BYTES_OF_RULES = 48 << 10, 120
 # What the heads of refused objects take at most, and each besides its text.
-_MOST_OF_HEADS, _HEAD_BYTES = 2 << 20, 8 << 10
+_MOST_OF_HEADS, _HEAD_BYTES = 8 << 20, 8 << 10
 
 
 class _WrittenRules(msgspec.Struct, frozen=True):

@@ -22,8 +22,11 @@ from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_name
 
 T = TypeVar("T")
 
-# The bytes of the keys of deleted objects, some 3,000, because events about them may come late.
-_MOST_DELETED = 1 << 20
+# The number of deleted objects that are remembered, because events about them may come late.
+# The bytes of the keys of deleted objects, some 10,000.
+_MOST_DELETED = 4 << 20
+# What an entry takes besides the letters of its key.
+_REVISION_BYTES = 100
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +49,9 @@ class ObjectStore(Generic[T]):
     holds: Callable[[str, T], bool]
     _reached: Callable[[int], None] = lambda _: None
     _revisions: dict[str, int] = field(default_factory=dict)
-    _deleted: Remembered[str, int] = field(default_factory=lambda: Remembered(_MOST_DELETED))
+    _deleted: Remembered[str, int] = field(
+        default_factory=lambda: Remembered(_MOST_DELETED, lambda key, _: _REVISION_BYTES + len(key))
+    )
 
     def __len__(self) -> int:
         return len(self._revisions)

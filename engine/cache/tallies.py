@@ -24,7 +24,7 @@ from grammar.values.time import NEVER
 
 # The least recently used tally above one of these bounds is dropped: of their number, of their
 # bytes, and of their entries, such as a node with pods. It is counted again on demand.
-_MOST, _MOST_BYTES = 4096, 12 << 20
+_MOST, _MOST_BYTES = 4096, 32 << 20
 _MOST_ENTRIES, _ENTRIES_OF_A_POD = 250_000, 4
 # Between two sums of the entries of all tallies.
 _KEPT_PER_SUM = 64
@@ -39,7 +39,7 @@ _PODS_PER_LOOK = 512
 # Those that are grouped in a portion, which takes a millisecond.
 _PODS_PER_PORTION = 2000
 # The bytes of the kinds of pods of which the tallies to follow are kept.
-_MOST_KINDS = 4 << 20
+_MOST_KINDS = 16 << 20
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.

@@ -103,7 +103,7 @@ def taken(annotation: str) -> Mapping[str, Taken]:
     return _taken_short(annotation) if len(annotation) <= _KEPT_TEXT else _taken(annotation)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _taken_short(annotation: str) -> Mapping[str, Taken]:
     return _taken(annotation)
 

@@ -22,7 +22,7 @@ _CONTROLLER = "placet"
 _PER_SECOND, _BURST = 5.0, 50
 _MOST_WAITING = 1000
 # The bytes of the notes that are known.
-_MOST_KNOWN = 2 << 20
+_MOST_KNOWN = 32 << 20
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel"):

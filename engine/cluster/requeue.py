@@ -65,7 +65,7 @@ _MOST_LOOKS = 20
 # way to a node.
 _AGAIN_SECONDS = 10.0
 # The bytes of each thing that is known of pods; a pod takes some 1,000.
-_MOST_KNOWN = 2 << 20
+_MOST_KNOWN = 32 << 20
 _MOST_PER_MINUTE = 4
 _MINUTE_SECONDS = 60.0
 # kube-scheduler retries after errors by itself, in ten seconds at most, and nothing hurries it.
@@ -84,8 +84,6 @@ class PodJudge(Protocol):
     def waits_unchanged(self, pod: RequestPod) -> bool: ...
 
     def has_refused(self, pod: RequestPod, reasons: str) -> bool: ...
-
-    def waiting(self, uid: str) -> RequestPod | None: ...
 
     def would_pass(self, pod: RequestPod) -> bool: ...
 
@@ -176,8 +174,7 @@ class Requeuer:
 
     async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
-        if (pod := self._judge.waiting(rejected_pod.pod.uid)) is None:
-            return False
+        pod = rejected_pod.pod.undecoded()
         try:
             return await self._told(lambda: self._judge.would_pass(pod))
         except DeadlineExceededError:

@@ -25,6 +25,8 @@ from engine.objects.remembered import Remembered
 
 # What an answer may take, so that one that hangs leaves others their time.
 _MOST: Any = {"timeout_seconds": 5.0, "most_bytes": 64 << 10}
+# The bytes of the kinds whose paths are known.
+_MOST_KINDS = 1 << 18
 _AT_ONCE = 8
 # An owner, its namespace, and how many pods it has.
 _Owner = tuple[Workload, str, int]
@@ -37,7 +39,7 @@ class Scales:
     _api: DataApi
     _cache: Cache
     # The path of the resource of each kind; empty for one without a scale.
-    _paths: Remembered[str, str] = field(default_factory=lambda: Remembered(1 << 18))
+    _paths: Remembered[str, str] = field(default_factory=lambda: Remembered(_MOST_KINDS))
     # By the uid of an owner: its pods when it was asked, and what went wrong; the last one last.
     _asked: dict[str, tuple[int, str]] = field(default_factory=dict)
 

@@ -29,10 +29,10 @@ from engine.program.program import CountClause, Program
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 
-# The bytes that all limits keep of the results of rules, and as many of the places of groups.
-_MOST_KEPT = 4 << 20
+# The bytes of each: the results of rules, the searches for groups, and the places of groups.
+_MOST_KEPT = 16 << 20
 # The same for searches, which are of all pods where each has a group of its own.
-_MOST_FOUND = 38 << 20
+_MOST_FOUND = 40 << 20
 # What a group takes in a search.
 _SAMPLE_BYTES = 128
 _NO_DOMAINS = np.zeros(0, np.bool_)
@@ -107,12 +107,10 @@ class MutualLimit:
     """One mutual limit of a policy, and the pods that it governs wherever they are.
 
     `ahead` are the policies that govern a pod in place of this one if they select it, as far as
-    that can be told of a pod that is there. Memory is cut into `parts` for all limits.
+    that can be told of a pod that is there.
     """
 
-    def __init__(
-        self, program: Program, clause: CountClause, ahead: Sequence[Program], parts: int
-    ) -> None:
+    def __init__(self, program: Program, clause: CountClause, ahead: Sequence[Program]) -> None:
         assert clause.mutual is not None, "it is mutual"
         assert clause.bound.amount is not None, "a check refuses other bounds"
         self.program = program
@@ -142,13 +140,13 @@ class MutualLimit:
         self._groups = CountGroups(clause)
         self._namespaces: Mapping[str, Namespace] = {}
         # Results by what they depend on.
-        kept = _MOST_KEPT // parts
-        self._told: Remembered[Hashable, bool] = Remembered(kept)
+        self._governed: Remembered[_Key, bool] = Remembered(_MOST_KEPT)
+        self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered(_MOST_KEPT)
         self._found: Remembered[Hashable, _FoundGroups] = Remembered(
-            _MOST_FOUND // parts, lambda name, it: bytes_of(name) + _SAMPLE_BYTES * len(it)
+            _MOST_FOUND, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found)
         )
         self._placed: Remembered[Hashable, _Placed] = Remembered(
-            kept, lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
+            _MOST_KEPT, lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
         )
 
     def reaches(self, namespace: str) -> bool:
@@ -231,7 +229,8 @@ class MutualLimit:
             namespaces = {each.name: each for each in counter.pods.namespaces()}
             if namespaces != self._namespaces:
                 self._namespaces = namespaces
-                self._told.clear()
+                self._governed.clear()
+                self._counted.clear()
                 self._found.clear()
         ids = self._groups.ids
         size = int(ids.max(initial=0)) + 1
@@ -395,8 +394,10 @@ class MutualLimit:
 
     def _governs(self, pod: Peer, look: _Look) -> bool:
         """Whether the policy governs a pod that is there, and the limit applies to it."""
-        known = self._told.get(key := self._key(pod))
-        return self._told.put(key, self._is_governed(pod, look)) if known is None else known
+        known = self._governed.get(key := self._key(pod))
+        if known is None:
+            known = self._governed.put(key, self._is_governed(pod, look))
+        return known
 
     def _is_governed(self, pod: Peer, look: _Look) -> bool:
         if look.counter.context.exempts(pod):
@@ -416,11 +417,11 @@ class MutualLimit:
             return False
         namespace, counting, *_ = self._key(pod)
         key = namespace, counting, self._counted_key(peer)
-        known = self._told.get(key)
+        known = self._counted.get(key)
         if known is None:
             frame = self._frame(pod, look)
             frame.peer = peer
-            known = self._told.put(key, _holds(self._where, frame))
+            known = self._counted.put(key, _holds(self._where, frame))
         return known
 
     def _frame(self, pod: Peer, look: _Look) -> Frame:

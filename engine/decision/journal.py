@@ -22,12 +22,12 @@ from engine.decision.preemption import Victims
 from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Feasible, Rejected, Scores, Verdict
-from engine.fairness import FairShares
 from engine.objects.request_pod import RequestPod
 from grammar.values.format import show
 from grammar.values.time import Timestamp
 
-MOST_BYTES = 6 << 20
+MOST_PODS = 1000
+MOST_BYTES = 32 << 20
 # What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
 _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 
@@ -171,22 +171,23 @@ class DecisionRecord(msgspec.Struct, eq=False):
 class Journal:
     """The journal: records of the last calls, by pod.
 
-    Of the namespace with the most, the oldest is forgotten. Names of nodes are kept only where the
-    cache does not have them. `generation` counts the policy sets that were enforced, and `number`
-    the calls of filter that were recorded.
+    Names of nodes are kept only where the cache does not have them. `generation` counts the policy
+    sets that were enforced, and `number` the calls of filter that were recorded.
     """
 
     def __init__(
         self,
+        most_pods: int = MOST_PODS,
         most_bytes: int = MOST_BYTES,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.generation = 1
         self.number = 0
         self.bytes = 0
+        self._most_pods = most_pods
+        self._most_bytes = most_bytes
         self._now = now
         self._records: OrderedDict[Key, DecisionRecord] = OrderedDict()
-        self._shares = FairShares(most_bytes)
         # Tables are shared by the records between two changes of the nodes, and counted once.
         self._tables: Counter[int] = Counter()
         self._last: RequestPod | None = None
@@ -269,19 +270,18 @@ class Journal:
         self._records[key] = record
         record.bytes, record.tables = _size(record), _tables(record)
         self.bytes += record.bytes
-        self._shares.add(record.namespace, record.bytes)
         for table in record.tables:
             users = self._tables[id(table)] = self._tables[id(table)] + 1
             if users == 1:
                 self.bytes += len(table) * _NODE_BYTES
-        while len(self._records) > 1 and self.bytes > self._shares.most:
-            most = self._shares.largest()
-            self._forget(next(r for r in self._records.values() if r.namespace == most))
+        while len(self._records) > 1 and (
+            len(self._records) > self._most_pods or self.bytes > self._most_bytes
+        ):
+            self._forget(next(iter(self._records.values())))
 
     def _forget(self, record: DecisionRecord) -> None:
         del self._records[record.namespace, record.name]
         self.bytes -= record.bytes
-        self._shares.add(record.namespace, -record.bytes)
         for table in record.tables:
             users = self._tables[id(table)] = self._tables[id(table)] - 1
             if not users:

@@ -22,7 +22,7 @@ from grammar.values.quantity import Quantity
 
 # The nodes between two looks at the clock.
 _NODES_PER_LOOK = 64
-_MOST_BYTES = 2 << 20
+_MOST_BYTES = 8 << 20
 # A code, a version, and whether the node is stale.
 _BYTES_PER_NODE = 13
 # Taints are named, so reasons may come and go: beyond this number, start over.

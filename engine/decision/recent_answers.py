@@ -56,11 +56,12 @@ REJECTIONS = 3
 # The first pause during which rejections are sent as errors, and the longest one, which is that
 # after which kube-scheduler tries a rejected pod again without any event.
 _FIRST_ERRORS_SECONDS, _MOST_ERRORS_SECONDS = 10.0, 300.0
-# All that damped pods take, and what one takes besides its texts.
-_MOST_DAMPED_BYTES, _DAMPED_BYTES = 2 << 20, 512
-_MOST_REJECTED_BYTES, _REJECTED_BYTES = 8 << 20, 1536
-# The memory of answers: of some 150 about 5,000 nodes each.
-_MOST_ANSWERED_BYTES = 8 << 20
+_MOST_DAMPED_BYTES = 16 << 20
+# What a damped pod takes besides its texts.
+_DAMPED_BYTES = 512
+_MOST_REJECTED_BYTES = 64 << 20
+# The memory of answers: of some 1,000 about 5,000 nodes each.
+_MOST_ANSWERED_BYTES = 64 << 20
 # The bytes of a name in an answer, and of an answer without nodes.
 _NAME_BYTES, _ANSWER_BYTES = 64, 256
 
@@ -96,6 +97,10 @@ class _Repeated:
     def text(self) -> str:
         return cut("; ".join(sorted(self.reasons)), MOST_ERROR)
 
+    @property
+    def bytes(self) -> int:
+        return _DAMPED_BYTES + sum(map(len, self.reasons))
+
 
 class Damper:
     """The damper of each pod's rejections, to break kube-scheduler's hot loop.
@@ -119,7 +124,7 @@ class Damper:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.known: Remembered[str, _Repeated] = Remembered(
-            _MOST_DAMPED_BYTES, lambda uid, it: _DAMPED_BYTES + len(uid) + sum(map(len, it.reasons))
+            _MOST_DAMPED_BYTES, lambda uid, repeated: len(uid) + repeated.bytes
         )
 
     def rejected(
@@ -233,9 +238,7 @@ class LastAnswers:
 
     def __init__(self) -> None:
         self._known: Remembered[str, GivenAnswer] = Remembered(
-            _MOST_ANSWERED_BYTES,
-            lambda uid, answer: len(uid) + answer.bytes,
-            lambda answer: answer.pod.namespace if answer.pod is not None else "",
+            _MOST_ANSWERED_BYTES, lambda uid, answer: len(uid) + answer.bytes
         )
 
     def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> None:
@@ -269,8 +272,8 @@ class LastAnswers:
 class RejectedPod:
     """One rejected pod: when it was rejected, and when it is due again, in seconds of the clock.
 
-    `pod` has no JSON: the cache has it. `policy` is the one that rejected most of them, empty if
-    that is not known. `is_requeued` says that it was requeued since.
+    `policy` is the one that rejected most of them, empty if that is not known. `is_requeued` says
+    that it was requeued since.
     """
 
     pod: RequestPod
@@ -279,6 +282,10 @@ class RejectedPod:
     pause: float
     policy: str = ""
     is_requeued: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.pod.undecoded_bytes
 
 
 # kube-scheduler writes the condition of a pod within this time after our answer.
@@ -311,7 +318,7 @@ class RejectedPods:
         self._first = first_pause
         self._most = most_pause
         self._known: Remembered[str, RejectedPod] = Remembered(
-            _MOST_REJECTED_BYTES, lambda *_: _REJECTED_BYTES, lambda each: each.pod.namespace
+            _MOST_REJECTED_BYTES, lambda _, rejected: rejected.bytes
         )
         self.requeues = self.offered = self.refused_again = 0
 
@@ -346,7 +353,7 @@ class RejectedPods:
     def _add(self, pod: RequestPod, known: RejectedPod | None, policy: str) -> None:
         now = self._clock()
         pause = self._first if known is None else known.pause
-        rejected = RejectedPod(pod.undecoded(whole=False), now, now + pause, pause, policy)
+        rejected = RejectedPod(pod.undecoded(), now, now + pause, pause, policy)
         self._known.put(pod.uid, rejected)
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
@@ -404,11 +411,6 @@ class SecondLooks:
     def read(self, pod: bytes) -> RequestPod:
         """A pod to ask about. Raises BadObjectError."""
         return self._pods.read(pod)
-
-    def waiting(self, uid: str) -> RequestPod | None:
-        """A pod that waits for a node, to ask about; None if the cache does not keep its JSON."""
-        body = self._placement.pods.body(uid)
-        return None if body is None else self._pods.other(body)
 
     def waits_unchanged(self, pod: RequestPod) -> bool:
         """Whether a look would say no: the pod waits for the same as before."""

@@ -5,7 +5,6 @@ A registry is immutable; the engine adopts another one as a whole when policies 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -116,12 +115,10 @@ class Registry:
             if program.namespace is not None:
                 known = self._namespaced.get(program.namespace, ())
                 self._namespaced[program.namespace] = (*known, program)
-        mutual = [(program, clause) for program, clause in counts if clause.mutual is not None]
-        # Namespaces have equal parts of the memory, however many limits are in each.
-        of = Counter(program.namespace for program, _ in mutual)
         self.mutual = tuple(
-            MutualLimit(program, clause, self._ahead(program), len(of) * of[program.namespace])
-            for program, clause in mutual
+            MutualLimit(program, clause, self._ahead(program))
+            for program, clause in counts
+            if clause.mutual is not None
         )
         peers = [clause.count.peers for _, clause in counts]
         by_labels = (p.by_labels and p.where is not None and p.amount is None for p in peers)

@@ -43,11 +43,11 @@ from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
-# The memory of all plans together: at 5,000 nodes and three scores, some 100 pod shapes. In a
+# The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes. In a
 # cluster of more nodes it is larger in proportion.
-PLAN_BYTES, _PLAN_NODES = 24 << 20, 5_000
+PLAN_BYTES, _PLAN_NODES = 48 << 20, 5_000
 # The memory of plans for questions that no call waits for.
-ASIDE_BYTES = 4 << 20
+ASIDE_BYTES = 8 << 20
 # The longest step of work that nobody waits for and no policy is charged for.
 STEP_SECONDS = 0.010
 

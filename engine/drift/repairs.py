@@ -43,7 +43,7 @@ _LATE_SECONDS = 600.0
 # After a refusal by a budget, the pause doubles from the first to the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 300.0
 # The bytes of what is remembered of pods: a uid and a few names each.
-_MOST_BYTES, _ENTRY_BYTES = 1 << 20, 200
+_MOST_BYTES, _ENTRY_BYTES = 8 << 20, 200
 # Taints of autoscalers on nodes whose pods they evict.
 _LEAVING = frozenset(
     {

@@ -369,7 +369,7 @@ _ON_ITS_WAY_SECONDS = 1.0
 # For how long a refusal counts.
 _KEPT_SECONDS = 1800.0
 # The bytes of all that is kept; a node takes some 100.
-_MOST_BYTES, _NODE_BYTES = 1 << 20, 100
+_MOST_BYTES, _NODE_BYTES = 4 << 20, 100
 
 
 class Refusals:

@@ -70,7 +70,7 @@ _FORGOTTEN_SECONDS = 900.0
 # to it since, as where its namespace has got another label.
 _UNSEEN_SECONDS = 10.0
 # The bytes of what is kept of members that were asked about; one takes some 300.
-_MOST_ASKED = 4 << 20
+_MOST_ASKED = 8 << 20
 _ASKED_BYTES = 300
 
 

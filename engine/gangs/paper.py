@@ -367,7 +367,7 @@ class Paper:
 # So many members beyond those that are needed may be placed in the stead of others.
 _MOST_MORE = 1000
 # The bytes of the members that are kept as they were decoded.
-_MOST_OTHERS = 6 << 20
+_MOST_OTHERS = 16 << 20
 # The columns of values that members share; the one that was made first goes first.
 _MOST_DOMAINS = 64
 # More than this does not matter of the room of a node.

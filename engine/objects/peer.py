@@ -40,9 +40,9 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 # The most bytes of values that peers share. Labels with the pod's own name are shared with no other
 # pod; without a bound they would fill the memory.
-_MOST_SHARED = 8 << 20
+_MOST_SHARED = 32 << 20
 # The bytes of the JSON of labels that are remembered, and of the JSON of owners.
-_MOST_TEXTS = 2 << 20
+_MOST_TEXTS = 8 << 20
 # The labels of a namespace that has none, or is not known.
 UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}

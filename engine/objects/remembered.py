@@ -1,8 +1,7 @@
 """Remembered: values by key with a bound in bytes, for what can be made again or done without.
 
 Every memory of texts that users write is one. Whatever users write, it takes no more
-bytes than that. Of the owner with the most, the values that were used least recently go first: so
-no namespace displaces those of another.
+bytes than that. The values that were used least recently go first.
 """
 
 from __future__ import annotations
@@ -15,35 +14,26 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from engine.fairness import FairShares
-
 K = TypeVar("K")
 V = TypeVar("V")
 
 # What an entry takes besides its key and its value.
 _ENTRY_BYTES = 128
+# An entry takes this part of all bytes at most; a larger one is not kept, and drives out no other.
+_LARGEST = 2
 
 
 class Remembered(Generic[K, V]):
     """Remembered values by key, which take at most so many bytes.
 
     `size` gives the bytes of an entry; by default they are those of the key and of all that the
-    value holds. `owner` gives the namespace of a value, and `shares` what each has, of all
-    `bytes`. A value may change afterwards, but neither grow nor get another owner.
+    value holds. A value may change afterwards, but not grow.
     """
 
-    def __init__(
-        self,
-        most: int,
-        size: Callable[[K, V], int] | None = None,
-        owner: Callable[[V], str] | None = None,
-    ) -> None:
+    def __init__(self, most: int, size: Callable[[K, V], int] | None = None) -> None:
         self.most = most
         self.bytes = 0
-        self.shares = FairShares(most)
         self._size = size or (lambda key, value: bytes_of(key) + bytes_of(value))
-        self._owner = owner
-        # What was used least recently comes first.
         self._kept: OrderedDict[K, V] = OrderedDict()
         self._sizes: dict[K, int] = {}
         # The value of a key, for who asks so often that it does not count as a use.
@@ -65,38 +55,34 @@ class Remembered(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
         return found
 
     def put(self, key: K, value: V) -> V:
-        """Keeps a value in place of any other, unless it takes half of all bytes; returns it."""
-        if key in self._kept:
-            self.pop(key)
+        """Keeps a value in place of any other, unless it is too large; returns it."""
+        self.pop(key)
         size = _ENTRY_BYTES + self._size(key, value)
-        if size > self.most // 2:
+        if size > self.most // _LARGEST:
             return value
         self._kept[key], self._sizes[key] = value, size
         self.bytes += size
-        if (owner := self._owner) is not None:
-            self.shares.add(owner(value), size)
         while self.bytes > self.most:
-            most = owner and self.shares.largest()
-            self.pop(next(k for k, v in self._kept.items() if owner is None or owner(v) == most))
+            dropped, _ = self._kept.popitem(last=False)
+            self.bytes -= self._sizes.pop(dropped)
         return value
 
     def pop(self, key: K) -> V | None:
         if key not in self._kept:
             return None
-        value, size = self._kept.pop(key), self._sizes.pop(key)
-        self.bytes -= size
-        if self._owner is not None:
-            self.shares.add(self._owner(value), -size)
-        return value
+        self.bytes -= self._sizes.pop(key)
+        return self._kept.pop(key)
 
     def clear(self) -> None:
-        for key in [*self._kept]:
-            self.pop(key)
+        self._kept.clear()
+        self._sizes.clear()
+        self.bytes = 0
 
 
 def bytes_of(value: object) -> int:

@@ -282,10 +282,10 @@ class RequestPod:
     def undecoded_bytes(self) -> int:
         return _POD_BYTES + len(self.body) + _LABEL_BYTES * len(self.labels)
 
-    def undecoded(self, *, whole: bool = True) -> RequestPod:
-        """The same pod, without decoded parts, or without any JSON: for whoever keeps many."""
+    def undecoded(self) -> RequestPod:
+        """The same pod, without what it has decoded: for whoever keeps many."""
         made = copy(self)
-        vars(made).update(_shape=None, _rooted=None, body=self.body if whole else b"")
+        vars(made).update(_shape=None, _rooted=None)
         for name in ("pod", "peer"):
             vars(made).pop(name, None)
         return made

@@ -25,8 +25,9 @@ from grammar.values.time import NEVER, Duration, Timestamp
 
 # A column of so many nodes is cleared, because node names come and go.
 MOST_NODES = 100_000
-# What columns keep of one policy without a namespace, of all others together, and of one value.
-COLUMN_BYTES, SHARED_BYTES = 64 << 20, 24 << 20
+# The values that the columns of one policy keep, or of all policies of namespaces together, and the
+# largest of them.
+COLUMN_BYTES = 64 << 20
 _LARGEST = 32 << 10
 # A value that has no parts, with its place in a column.
 _SINGLE = 256
@@ -115,7 +116,7 @@ class ColumnRooms:
     """
 
     def __init__(self) -> None:
-        self.shares = FairShares(SHARED_BYTES)
+        self.shares = FairShares(COLUMN_BYTES)
         # What policies have kept that are gone; from any thread.
         self.gone: deque[tuple[str, int]] = deque()
 

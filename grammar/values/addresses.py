@@ -25,7 +25,7 @@ class Cidr:
         return f"{self.address}/{self.network.prefixlen}"
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def parse_ip(text: str) -> Address:
     """The address of a text. Raises EvaluationError, also for zones and dotted mapped addresses."""
     try:
@@ -42,7 +42,7 @@ def parse_ip(text: str) -> Address:
     return address
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def parse_cidr(text: str) -> Cidr:
     """The address with a prefix length of a text. Raises EvaluationError."""
     head, slash, length = text[:PARSED].partition("/")

@@ -48,7 +48,7 @@ class Quantity:
     ZERO: ClassVar[Quantity]
 
     @staticmethod
-    @functools.lru_cache(maxsize=4_096)
+    @functools.lru_cache(maxsize=32_768)
     def parse(text: str) -> Quantity:
         """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 

@@ -39,7 +39,7 @@ class Semver:
     build: str = ""
 
     @staticmethod
-    @functools.lru_cache(maxsize=1024)
+    @functools.lru_cache(maxsize=4096)
     def parse(text: str) -> Semver:
         """The version of a text. Raises EvaluationError, whose message is a hint."""
         match = _VERSION.match(text) if len(text) <= PARSED else None
@@ -81,7 +81,7 @@ def normalized(text: str, tolerant: bool) -> Semver:
     return Semver.parse(text)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def kubernetes_version(text: str) -> Semver:
     """The version of Kubernetes in a text, without the suffix of a provider.
 

@@ -166,10 +166,10 @@ _TEXT_OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# The memory of one compiled pattern, and the number of patterns that are kept: 12 MiB together. RE2
+# The memory of one compiled pattern, and the number of patterns that are kept: 32 MiB together. RE2
 # refuses a pattern whose program is larger; far more than any label needs.
 _MEMORY = 256 << 10
-_KEPT = 48
+_KEPT = 128
 _LONGEST_PATTERN = 16_384
 
 
@@ -193,9 +193,9 @@ def pattern(text: str) -> re2._Regexp:
         raise EvaluationError(text) from None
 
 
-@functools.lru_cache(maxsize=8_192)
+@functools.lru_cache(maxsize=16_384)
 def _matches_short(text: str, regex: str) -> bool:
-    """`matches` for labels and names, which repeat over nodes: about 5 MiB of results."""
+    """`matches` for labels and names, which repeat over nodes: about 10 MiB of results."""
     # An error is not kept. A text that is longer than a label or a name can be is not kept either.
     if len(text) + len(regex) > 2 * PARSED:
         raise EvaluationError(f"the text has {len(text):,} characters, more than a name may have")

@@ -39,7 +39,7 @@ class Duration:
     ZERO: ClassVar[Duration]
 
     @staticmethod
-    @functools.lru_cache(maxsize=1024)
+    @functools.lru_cache(maxsize=4096)
     def parse(text: str) -> Duration:
         """A text such as `1h30m`, `-1.5s` or `2d`. Raises EvaluationError, also if out of range."""
         if text in ("0", "+0", "-0"):
@@ -93,7 +93,7 @@ class Timestamp:
     ZERO: ClassVar[Timestamp]
 
     @staticmethod
-    @functools.lru_cache(maxsize=4_096)
+    @functools.lru_cache(maxsize=65_536)
     def parse(text: str) -> Timestamp:
         """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
         match = _RFC3339.match(text) if len(text) <= _MOST_OF_TIME else None

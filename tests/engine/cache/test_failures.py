@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from engine.cache import ended_pods
 from engine.cache.cache import Cache
@@ -16,7 +15,6 @@ from engine.cache.tallies import Scope
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.objects.peer import Peer
-from engine.objects.remembered import bytes_of
 from engine.program.policy_time import DecisionTime
 from grammar.values.time import NEVER, SECOND, Timestamp
 from tests.support.builders import Object, node, pod, raw
@@ -71,7 +69,7 @@ def test_pods_without_a_controller_or_a_node_are_nobodys_failures() -> None:
 
 
 def test_failures_that_are_not_kept_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended_pods, "_MOST_BYTES", 5 * bytes_of(failed(1, of="job-1")) // 2)
+    monkeypatch.setattr(ended_pods, "_MOST", 2)
     pods = EndedPods()
     for number in (1, 2, 3):
         pods.put(failed(number, of=f"job-{number}"))
@@ -240,13 +238,14 @@ def test_pods_of_earlier_hours_go_when_others_come() -> None:
     assert [key for key, _ in pods.within(EVERYWHERE)] == ["default/b"]
 
 
-def test_the_first_ones_of_the_namespace_with_the_most_go_when_there_are_too_many(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("bound", ["_MOST", "_MOST_BYTES"])
+def test_the_first_ones_go_when_there_are_too_many(
+    bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ended_pods, "_MOST_BYTES", 5 * bytes_of(ended("a")) // 2)
+    monkeypatch.setattr(ended_pods, bound, 2 if bound == "_MOST" else 1)
     pods = EndedPods()
-    pods.put(replace(ended("good"), namespace="quiet"))
     for name in "abc":
         pods.put(ended(name))
     left = [key for key, _ in pods.within(EVERYWHERE)]
-    assert left == ["quiet/good", "default/c"]
+    assert left == (["default/b", "default/c"] if bound == "_MOST" else ["default/c"])
+    assert number(pods, 1) == len(left)

@@ -52,8 +52,6 @@ class Scene:
     raises: bool = False
     # Pods that wait for the same as before.
     unchanged: set[str] = field(default_factory=set)
-    # Pods whose JSON the cache does not keep.
-    unkept: set[str] = field(default_factory=set)
     # The portions that a look at one pod takes.
     portions: int = 1
     looks: int = 0
@@ -129,13 +127,6 @@ class Scene:
     def read(self, pod: bytes) -> RequestPod:
         return RequestPodReader(CODEC).read(pod)
 
-    def waiting(self, uid: str) -> RequestPod | None:
-        if uid in self.unkept:
-            return None
-        made = builders.pod(uid, "shop")
-        made["metadata"]["uid"] = uid
-        return self.read(builders.raw(made))
-
     def waits_unchanged(self, pod: RequestPod) -> bool:
         return pod.name in self.unchanged
 
@@ -175,14 +166,6 @@ async def test_pods_that_wait_unchanged_are_not_looked_at() -> None:
     assert scene.looks == 1
     scene.unchanged.clear()
     assert await scene.look() == ["a"]
-
-
-async def test_a_pod_whose_json_is_not_kept_is_left_to_kube_scheduler() -> None:
-    scene = Scene({"web-0", "web-1"}, unkept={"web-0"})
-    scene.add("web-0")
-    scene.add("web-1")
-    scene.time += 1.0
-    assert await scene.look() == ["web-1"]
 
 
 async def test_each_pause_is_twice_as_long() -> None:

@@ -215,9 +215,9 @@ class Answered:
         return None if last is None else [n for n in (*NODES, "n4", "") if last.offers(n)]
 
 
-def asked(uid: str, size: int = 0, app: str = "", namespace: str = "default") -> RequestPod:
+def asked(uid: str, size: int = 0, app: str = "") -> RequestPod:
     """A pod with a body of at least this many bytes."""
-    made = pod("asked", namespace, labels={"app": app})
+    made = pod("asked", labels={"app": app})
     made["metadata"] |= {"uid": uid, "annotations": {"padding": "x" * size}}
     return RequestPodReader(CODEC).read(raw(made))
 
@@ -290,29 +290,6 @@ def test_the_answers_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c", "d"]
     known.answer(asked("d", 4 * third), "n1")
     assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c"], "it is too large to keep"
-
-
-def test_pods_of_one_namespace_displace_no_answers_about_others() -> None:
-    known, waiting = Answered(), RejectedPods(HandClock(), 1.0, 60.0)
-    known.answer(asked("good"), "n1")
-    waiting.answered(asked("good"), offered=False)
-    for number in range(100):
-        known.answer(asked(f"{number}", 100_000, namespace="hostile"), "n1")
-    one = asked("", namespace="hostile")
-    for number in range(8_000):
-        one.uid = f"{number}"
-        waiting.answered(one, offered=False)
-    assert known.offers("0") is None
-    assert known.offers("good") == ["n1"]
-    assert "0" not in waiting
-    assert "good" in waiting
-
-
-def test_the_json_of_rejected_pods_is_kept_by_the_cache_alone() -> None:
-    waiting = RejectedPods(HandClock(), 0.0, 60.0)
-    waiting.answered(asked("a", 100_000), offered=False)
-    (rejected,) = waiting.due()
-    assert (rejected.pod.key, rejected.pod.body) == ("default/asked", b"")
 
 
 def test_rejections_take_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,23 +21,6 @@ def test_what_was_used_least_recently_goes_first() -> None:
     assert kept.bytes == 3 * (200 + 128)
 
 
-def test_an_owner_of_much_displaces_nothing_of_others() -> None:
-    kept: Remembered[str, tuple[str, int]] = Remembered(
-        3000, lambda _, value: value[1], lambda value: value[0]
-    )
-    for key in "abc":
-        kept.put(key, ("shop", 100))
-    for number in range(50):
-        kept.put(f"{number}", ("hostile", 200))
-    assert [kept.get(key) for key in "abc"] == [("shop", 100)] * 3
-    assert kept.bytes <= 3000
-    # A third one finds room, too.
-    kept.put("d", ("other", 1000))
-    assert [kept.get(key) is not None for key in "abcd"] == [True] * 4
-    kept.clear()
-    assert (kept.bytes, len(kept), list(kept)) == (0, 0, [])
-
-
 def test_a_value_in_place_of_another_takes_its_bytes() -> None:
     kept: Remembered[str, int] = Remembered(1000, lambda _, value: value)
     kept.put("a", 200)
