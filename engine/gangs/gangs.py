@@ -523,7 +523,9 @@ class Gangs(DecisionPart):
         # Whoever asks again about a pod is told what is known now.
         is_first = self._asked.get(pod.uid) is None and said[0] <= gang.quorum
         as_read = is_first and gang.numbers.get(pod.uid, ((), said))[1] == said
-        if not as_read or gang.unread <= 0 or now >= gang.read_at + READ_SECONDS:
+        is_due = gang.unread <= 0 or now >= gang.read_at + READ_SECONDS
+        # That nothing is lacking begins the gang, so it is true of this moment.
+        if not gang.lacks or not as_read or is_due:
             gang.read_at, gang.lacks = now, self._quorums.read(gang, call, said)
         if gang.lacks:
             gang.say(gang.lacks, now)

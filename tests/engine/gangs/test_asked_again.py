@@ -43,6 +43,18 @@ def steps(count: int, *, at_once: bool) -> int:
     return taken
 
 
+def test_what_no_call_was_about_counts_where_the_gang_has_room_now() -> None:
+    """A member that nobody has asked about yet says a larger number than all others."""
+    world = World({"n1": "1"})
+    world.create(*names("a", 48), members=40)
+    assert world.ask("a0") == "policy p: together: 1 of 40 members fit"
+    world.create("late", members=60)
+    world.create("new", members=40)
+    world.cache.put_node(node_of(builders.node("n2", cpu="200")))
+    world.now += 0.6
+    assert world.ask("new") == "policy p: together: 50 of 60 members exist"
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_gang_is_created_in_linear_time(*, at_once: bool) -> None:
     assert steps(200, at_once=at_once) < 2.4 * steps(100, at_once=at_once)
