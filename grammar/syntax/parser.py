@@ -192,7 +192,7 @@ class Lexemes:
 
 
 # A name with quotes or without them.
-_WRITTEN_NAME = re.compile(r"\"([^\"\\\n`]+)\"|[A-Za-z_][\w.-]*")
+_WRITTEN_NAME = re.compile(r"\"([^\"\\\n`]{1,100})\"|[A-Za-z_][\w.-]{0,99}(?![\w.-])")
 
 
 def shape_at(text: str, offset: int) -> str | None:
@@ -206,20 +206,22 @@ def shape_at(text: str, offset: int) -> str | None:
             shape, name = SHAPES.get(lexemes[at].text), lexemes[at + 1]
             is_item = name.kind in ("word", "string") or at + 1 == stop
             if shape is not None and is_item and lexemes[at - 1].text not in (".", "policy"):
-                sources = (SHAPES.get(lexemes[n].text, "") for n in range(at + 1, stop))
-                of_source = (each for each in sources if shape.startswith("data ") and each)
+                sources = (n + 1 for n in range(at, stop) if lexemes[n].text == "from")
+                of_source = (SHAPES.get(lexemes[n].text, shape) for n in sources)
                 return _named(next(of_source, shape), name, text)
     return SHAPES["filter"] if around else None
 
 
 def _named(shape: str, name: Lexeme, text: str) -> str:
-    """The shape of an item with the name that is written there, if one is."""
+    """The shape of an item with the name that is written there, if it can be that of the item."""
     found = _WRITTEN_NAME.match(text, name.start)
-    if name.kind not in ("word", "string") or found is None or found[0] in keywords().values():
+    written = (found[1] or "" if name.kind == "string" else found[0]) if found is not None else ""
+    if '"x"' not in shape:
+        written = re.sub(r"\W", "_", written)
+    is_quoted = name.kind == "string" and '"x"' in shape
+    if not is_quoted and (not re.match(r"[A-Za-z_]", written) or written in keywords().values()):
         return shape
-    written = found[1] or found[0]
-    plain = written if '"x"' in shape else re.sub(r"\W", "_", written)
-    return re.sub(r"\bx\b", lambda _: plain, shape, count=1)
+    return re.sub(r"\bx\b", lambda _: written, shape, count=1) if written else shape
 
 
 def closed(found: Diagnostic, text: str) -> str | None:

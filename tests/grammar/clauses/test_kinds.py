@@ -44,6 +44,8 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         ('group "rack" { node.zone }', "a name, as in `group rack by node.zone`"),
         ('group "our racks"', "a name, as in `group our_racks by node.zone`"),
         ("group 7", "a name, as in `group x by node.zone`"),
+        ('let "for" = 3', "a name, as in `let x = node.zone`"),
+        ('let "2nd" = 3', "a name, as in `let x = node.zone`"),
         (
             "count web { pods where true }",
             "`=` or `per`, as in `count web per node = pods where true`",
