@@ -22,6 +22,7 @@ from typing import TypeVar
 import msgspec
 
 from engine.cache.cluster_copy import NamedPod
+from engine.cache.cluster_file import ClusterFileError
 from engine.cache.node_table import Snapshot
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
 from engine.decision.part import Breach, DecisionPart
@@ -214,7 +215,7 @@ class Survey:
             try:
                 read = self._engine.moves.read(NamedPod.of(body).body)
                 why = kept(pod, body, self._engine.exemptions)
-            except (BadObjectError, msgspec.MsgspecError):
+            except (BadObjectError, ClusterFileError, msgspec.MsgspecError):
                 continue
             if read.uid != pod.uid:
                 continue

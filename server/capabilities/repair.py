@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from engine.cache.cluster_copy import NamedPod
+from engine.cache.cluster_file import ClusterFileError
 from engine.cluster.client import CORE, path_of
 from engine.cluster.events import PodEvent, Regarding
 from engine.decision.moves import MovedPods, OtherNodes
@@ -148,7 +149,7 @@ class Repairer:
             asked = self.engine.moves.read(NamedPod.of(body).body)
             exemptions = self.engine.exemptions
             reason = kept(pod, body, exemptions, evicts_local_data=repair.local_data)
-        except (BadObjectError, msgspec.MsgspecError):
+        except (BadObjectError, ClusterFileError, msgspec.MsgspecError):
             return "it cannot be read"
         if reason or asked.uid != pod.uid:
             return reason or _GONE

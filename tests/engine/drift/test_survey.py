@@ -379,6 +379,17 @@ def test_steps_are_short_and_pods_that_go_meanwhile_are_left_out() -> None:
     assert names(found) == ["web-9", "web-8", "web-7"], "two of five may stay"
 
 
+def test_a_pod_with_a_number_beyond_64_bits_is_left_out() -> None:
+    """The next pod of the template is read in its place."""
+    world = World(SHARE, spot_nodes(), [web(n, f"s{n % 2}") for n in range(10)])
+    key = "default/web-0"
+    world.bodies[key] = world.bodies[key].replace(
+        b'"status":{', b'"status":{"x":' + b"7" * 5000 + b","
+    )
+    assert b"777" in world.bodies[key]
+    assert len(names(world.look())) == 6
+
+
 def test_pods_on_cards_that_are_gone() -> None:
     text = """
     policy gpu {
