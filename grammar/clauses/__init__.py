@@ -35,13 +35,9 @@ CLAUSE_WORDS = tuple(KINDS)
 CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 # By the rules of the grammar; the same rule is read in the same way for all kinds.
 PARTS = {part.rule: part for kind in KINDS.values() for part in kind.parts}
-# How what has several parts is written, and data by the word of its source; `x` is the name.
+# How what has several parts is written; `x` is the name.
 SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} | {
     "data": 'data "x" { from metrics every 30s stale after 90s }',
-    "prometheus": 'data "x" { from prometheus "http://prometheus" query "node_load1" key "node" }',
-    "configmap": 'data "x" { from configmap "shop/racks" key "racks.csv" by "rack" columns { … } }',
-    "file": 'data "x" { from file "racks.csv" by "rack" columns { … } }',
-    "objects": 'data "x" { from objects "v1/Secret" by object.metadata.namespace columns { … } }',
     "group": "group x by node.zone",
     "count": "count x per node = pods where true",
     "let": "let x = node.zone",
@@ -49,4 +45,11 @@ SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} |
     "repair": 'repair at most 1 per minute between "22:00" and "06:00"',
     "use": 'use "x"',
     "test": 'test "x" { node "n" pod "p" expect pass "n" }',
+}
+# And data, by the word of its source.
+SHAPES_OF_SOURCES: Mapping[str, str] = {
+    "prometheus": 'data "x" { from prometheus "http://prometheus" query "node_load1" key "node" }',
+    "configmap": 'data "x" { from configmap "shop/racks" key "racks.csv" by "rack" columns { … } }',
+    "file": 'data "x" { from file "racks.csv" by "rack" columns { … } }',
+    "objects": 'data "x" { from objects "v1/Secret" by object.metadata.namespace columns { … } }',
 }

@@ -17,14 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.util import cache_from_source
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import cast
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from grammar.clauses import CLAUSE_WORDS, SHAPES
+from grammar.clauses import CLAUSE_WORDS, SHAPES, SHAPES_OF_SOURCES
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix, Helper, Leads, answered
@@ -192,7 +192,7 @@ class Lexemes:
 
 
 # A name with quotes or without them.
-_WRITTEN_NAME = re.compile(r"\"([^\"\\\n`]{1,100})\"|[A-Za-z_][\w.-]{0,99}(?![\w.-])")
+_WRITTEN_NAME = re.compile(r"\"([^\"\\\n`]{1,100})\"|([A-Za-z_][\w.-]{0,99})(?![\w.\"'-])")
 
 
 def shape_at(text: str, offset: int) -> str | None:
@@ -206,22 +206,21 @@ def shape_at(text: str, offset: int) -> str | None:
             shape, name = SHAPES.get(lexemes[at].text), lexemes[at + 1]
             is_item = name.kind in ("word", "string") or at + 1 == stop
             if shape is not None and is_item and lexemes[at - 1].text not in (".", "policy"):
-                sources = (n + 1 for n in range(at, stop) if lexemes[n].text == "from")
-                of_source = (SHAPES.get(lexemes[n].text, shape) for n in sources)
-                return _named(next(of_source, shape), name, text)
+                pairs = pairwise(each.text for each in lexemes.items[at:stop])
+                source = next((b for a, b in pairs if a == "from"), "")
+                return _named(SHAPES_OF_SOURCES.get(source, shape), name, text)
     return SHAPES["filter"] if around else None
 
 
 def _named(shape: str, name: Lexeme, text: str) -> str:
     """The shape of an item with the name that is written there, if it can be that of the item."""
-    found = _WRITTEN_NAME.match(text, name.start)
-    written = (found[1] or "" if name.kind == "string" else found[0]) if found is not None else ""
+    found = _WRITTEN_NAME.match(text, name.start) if name.kind != "end" else None
+    quoted, plain = found.groups("") if found is not None else ("", "")
     if '"x"' not in shape:
-        written = re.sub(r"\W", "_", written)
-    is_quoted = name.kind == "string" and '"x"' in shape
-    if not is_quoted and (not re.match(r"[A-Za-z_]", written) or written in keywords().values()):
+        quoted, plain = "", re.sub(r"\W", "_", quoted or plain)
+    if not quoted and (not plain or plain[0].isdigit() or plain in keywords().values()):
         return shape
-    return re.sub(r"\bx\b", lambda _: written, shape, count=1) if written else shape
+    return re.sub(r"\bx\b", lambda _: quoted or plain, shape, count=1)
 
 
 def closed(found: Diagnostic, text: str) -> str | None:
@@ -600,9 +599,8 @@ class _Wrong:
             return replace(answer, other_hint=other)
         if self.unknown:
             return catalogue.bad_character(source.slice(span), span)
-        return catalogue.unexpected(
-            source.slice(span), span, _expectation(self.accepted, source, span)
-        )
+        hint = _expectation(self.accepted, source, span)
+        return catalogue.unexpected(source.slice(span), span, hint)
 
     def _answer(self, asked: Helper) -> Diagnostic | None:
         leads = _further(asked, self.source, self.start, self.at)

@@ -3,7 +3,7 @@
 import pytest
 
 from grammar.checker.policy_checker import check_policy
-from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE, KINDS, PARTS, SHAPES
+from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE, KINDS, PARTS, SHAPES, SHAPES_OF_SOURCES
 from grammar.meaning.schema import load_schema
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import keywords, parse_file
@@ -25,9 +25,12 @@ def test_the_shape_of_a_kind_is_read_checked_and_printed(word: str) -> None:
     assert format_file(file, source) == source.text
 
 
-@pytest.mark.parametrize("word", SHAPES)
+ALL_SHAPES = {**SHAPES, **SHAPES_OF_SOURCES}
+
+
+@pytest.mark.parametrize("word", ALL_SHAPES)
 def test_a_shape_is_read_as_it_stands(word: str) -> None:
-    shape = SHAPES[word].replace("…", "watts: double" if word != "objects" else "n = count")
+    shape = ALL_SHAPES[word].replace("…", "watts: double" if word != "objects" else "n = count")
     assert word in shape.split()
     policy = "cluster policy p {{ for pods where true\n{} }}\n{}"
     text = policy.format("", shape) if word == "test" else policy.format(shape, "")
@@ -46,6 +49,7 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         ("group 7", "a name, as in `group x by node.zone`"),
         ('let "for" = 3', "a name, as in `let x = node.zone`"),
         ('let "2nd" = 3', "a name, as in `let x = node.zone`"),
+        ("let", "a name, as in `let x = node.zone`"),
         (
             "count web { pods where true }",
             "`=` or `per`, as in `count web per node = pods where true`",
