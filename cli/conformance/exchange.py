@@ -18,11 +18,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -79,11 +79,16 @@ class Contract(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_field
     not_applicable: str = ""
 
 
+@lru_cache(maxsize=1)
+def _document(name: str) -> Any:
+    """A YAML document beside this module; the last one, which is that of the answers, stays."""
+    return yaml.safe_load((files("cli.conformance") / name).read_text("utf-8"))
+
+
 @cache
 def contracts() -> Sequence[Contract]:
     """All lines in their order."""
-    text = (files("cli.conformance") / "cases.yaml").read_text("utf-8")
-    return msgspec.convert(yaml.safe_load(text), tuple[Contract, ...])
+    return msgspec.convert(_document("cases.yaml"), tuple[Contract, ...])
 
 
 # ---- a cluster to ask with
@@ -352,7 +357,6 @@ _KINDS: Mapping[type, str] = {
     bool: "a boolean",
 }
 _QUANTITIES = (_KINDS[str], _KINDS[int], _KINDS[float])
-_TOO_MANY = 1 << 63
 
 
 def decoded(verb: str, text: bytes) -> tuple[Any, str]:
@@ -363,13 +367,7 @@ def decoded(verb: str, text: bytes) -> tuple[Any, str]:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as problem:
         return None, f"the answer is not one JSON value: {problem}"
-    return value, _refused(value, _answers()[verb], "")
-
-
-@cache
-def _answers() -> Mapping[str, Any]:
-    text = (files("cli.conformance") / "answers.yaml").read_text("utf-8")
-    return cast("Mapping[str, Any]", yaml.safe_load(text))
+    return value, _refused(value, _document("answers.yaml")[verb], "")
 
 
 def _refused(value: Any, wanted: Any, path: str) -> str:
@@ -380,7 +378,7 @@ def _refused(value: Any, wanted: Any, path: str) -> str:
     kind = wanted if isinstance(wanted, str) else _KINDS[type(wanted)]
     if found != kind and not (kind == "a quantity" and found in _QUANTITIES):
         return f"{what} is {found} in place of {kind}"
-    if kind == "an integer" and not -_TOO_MANY <= value < _TOO_MANY:
+    if kind == "an integer" and not -(2**63) <= value < 2**63:
         return f"{what} is an integer of more than 64 bits"
     parts: Iterable[tuple[str, Any, Any]] = ()
     if isinstance(wanted, list):
