@@ -255,11 +255,10 @@ def constant_domain(tree: Tree) -> Iterator[Diagnostic]:
     Mostly it is the key of the label whose value was meant.
     """
     every = zip(tree.written.clauses, tree.policy.clauses, strict=True)
-    places = [(clause.domain, out.domain) for clause, out in every]
-    groups = [group.by for group in tree.environment.groups.values()]
+    groups = {id(group.by): group.by for group in tree.environment.groups.values()}
+    places = [(c.domain, out.domain) for c, out in every if id(c.domain) not in groups]
     # A group by `true` is meant: it has what all nodes have together.
-    places = [each for each in places if each[0] not in groups]
-    places += [(by, by) for by in groups if by.type == STRING]
+    places += [(by, by) for by in groups.values() if by.type == STRING]
     for domain, whole in places:
         if domain is not None and whole is not None and "node" not in tree.read_by(domain):
             keys = [c.value for c in constants(whole, tree.environment)]

@@ -59,8 +59,9 @@ def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
             message = f"this reads the pod alone, so {why}"
             yield finding(message, expr.span, f"write `{meant}`{more}")
     # The pods of each clause and count, and the states that these may name.
-    counted = [(c.counted, "ended" if c.may_sum else "") for c in tree.policy.clauses]
-    counted += [(c.pods, "pending ended" if c.per.place == "cluster" else "ended") for c in counts]
+    ended, both = frozenset({"ended"}), frozenset({"pending", "ended"})
+    counted = [(c.counted, ended if c.may_sum else frozenset()) for c in tree.policy.clauses]
+    counted += [(c.pods, both if c.per.place == "cluster" else ended) for c in counts]
     for each, states in counted:
         if each is None or each.where is None:
             continue
@@ -73,15 +74,15 @@ def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
 _STATES = {"Pending": "pending", "Failed": "ended", "Succeeded": "ended"}
 
 
-def _of_no_state(where: Expr, tree: Tree, states: str) -> Iterator[Diagnostic]:
+def _of_no_state(where: Expr, tree: Tree, states: frozenset[str]) -> Iterator[Diagnostic]:
     """`pods where peer.phase == "Failed"`: without a state, no pod counts that has ended."""
     for part in (p for p in conjuncts(where) if getattr(p, "op", "") != "!="):
         for read, values in compared(part, tree.environment):
             state, *more = {_STATES.get(str(each.value), "") for each in values}
             if more or not reads_field(unwrapped(read), "phase", "Peer"):
                 continue
-            if state == "ended" or (state and state in states):
-                in_count = catalogue.not_counted("", state, part.span).hint or ""
+            if state == "ended" or state in states:
+                in_count = catalogue.not_counted("", state, part.span).hint
                 hint = f"write `{state} pods where`" if state in states else in_count
                 yield finding(f"{state} pods do not count here", part.span, hint)
 

@@ -201,7 +201,7 @@ def template_in_text(tree: Tree) -> Iterator[Diagnostic]:
                 yield finding(message, text.span, f"write `{inner}`")
 
 
-# And what people fill in.
+# What programs fill in, and people.
 _PLACEHOLDER = re.compile(
     rf"{habits.PLACEHOLDER}|\A(?:<[A-Za-z][\w .-]*>|%[A-Z_]+%|__[A-Z_]+__|@[A-Z_]+@)\Z"
 )
@@ -214,8 +214,8 @@ def placeholder_in_text(expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
         for each in part.elements if isinstance(part, ast.ListLiteral) else (part,):
             if isinstance(each, ast.Literal) and isinstance(each.value, str):
                 for found in _PLACEHOLDER.finditer(each.value):
-                    hint = "write its value, or declare a parameter"
-                    yield finding(f"nothing fills in `{found[0]}` here", each.span, hint)
+                    wrong = catalogue.placeholder(found[0], each.span)
+                    yield finding(wrong.message, each.span, wrong.hint)
 
 
 # ---- orders
