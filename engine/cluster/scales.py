@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,7 @@ from engine.objects.peer import Controller, Workload, decode_controller
 from engine.objects.remembered import Remembered
 
 # What an answer may take, so that one that hangs leaves others their time.
-_MOST: Any = {"timeout_seconds": 5.0, "most_bytes": 64 << 10}
+_SECONDS, _BYTES = 5.0, 64 << 10
 # The bytes of the kinds whose paths are known.
 _MOST_KINDS = 1 << 18
 _AT_ONCE = 8
@@ -101,7 +100,7 @@ class Scales:
             raise SourceError("absent", f"a {owner.kind} has no scale")
         path = path_of(group, resource, namespace, owner.name, "scale")
         try:
-            body = await self._api.request("GET", path, **_MOST)
+            body = await self._api.request("GET", path, timeout_seconds=_SECONDS, most_bytes=_BYTES)
         except (ApiError, ApiUnreachableError) as error:
             work = f"read how many pods {owner.title} in `{namespace}` wants"
             raise SourceError(refusal(work, error).reason, why(work, error)) from None

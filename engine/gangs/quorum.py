@@ -100,9 +100,10 @@ class Quorums:
         priority is what the PodGroup says, else the highest one.
         """
         waiting, clause = self.coming(call, gang.name), gang.clause
-        highest = max(each.priority for each in (call.pod.peer, *waiting.values()))
-        told = group.priority if (group := gang.name.group(call.cluster.pods)) is not None else None
-        gang.priority = highest if told is None else told
+        group = gang.name.group(call.cluster.pods)
+        gang.priority = max(each.priority for each in (call.pod.peer, *waiting.values()))
+        if group is not None and group.priority is not None:
+            gang.priority = group.priority
         if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
             known_json = {uid for uid in keys if self._pods.body(uid) is not None}
@@ -122,7 +123,7 @@ class Quorums:
             gang.role_of = {uid: role_of(clause, pod) for uid, pod in waiting.items()}
         text = self.lacks(call, gang.name, len(known), gang.quorum, roles)
         # All are read again when an eighth is new, and at each question where some do not count.
-        most = max(1, gang.quorum - len(known)) if text else gang.quorum
+        most = max(1, gang.quorum - len(known))
         all_count = len(known) >= len(self._members.unbound(gang.name, call.snapshot))
         gang.unread = min(1 + len(known) // 8, most) if all_count else 0
         return text

@@ -437,10 +437,10 @@ def wanted_hint(wanted: Type, found: Type) -> str | None:
         return "compare it with something: `== …`, `< …`, or `has(…)`"
     if loses_record(wanted, found):
         return "give the object itself, or declare `dyn`"
+    if wanted == STRING and found.is_record:
+        return "read a field: `….name`"
     if wanted == STRING:
-        return (
-            "read a field: `….name`" if found.is_record else "convert it to a string: `string(…)`"
-        )
+        return "convert it to a string: `string(…)`"
     if found == STRING and wanted.name in ("int", "double", "quantity"):
         return f"convert it to a number: `{wanted}(…)`"
     return None

@@ -150,8 +150,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     place = Misplaced(source, span, accepted)
     yield from of_texts(place)
     yield from rewritten(place, (row for name in _FIRST for row in ROWS[name]))
-    brackets = Brackets(source, span, accepted)
-    if (said := brackets.unclosed()) is not None:
+    if (said := Brackets(source, span, accepted).unclosed()) is not None:
         yield said
     yield from _clause(place)
     found = source.slice(span)
