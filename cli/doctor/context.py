@@ -13,8 +13,7 @@ from pathlib import Path
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.generator import OUR_LEASE, VERBS
 from cli.doctor.schema import ExtenderEntry
-from cli.world import in_force, read_policies
-from engine.enforced import PolicyNotInForce
+from cli.world import read_policies
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.messages.texts import named
@@ -23,7 +22,6 @@ from grammar.tree.source import Span
 
 # The most names that a message lists.
 SHOWN = 3
-NO_OBJECTS: Mapping[str, bytes] = {}
 # The path of a field, and a diagnostic without a code and a span.
 Found = tuple[str, Diagnostic]
 
@@ -55,8 +53,7 @@ class SchedulerRequirements:
 
     `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
     seconds at most. `words` has all clauses by the word of their kind, and `scores` the bounds that
-    are preferences. `is_whole` says that these are all policies: a cluster does not have those in
-    files of a server. `broken` are those that are not in force as they are written.
+    are preferences.
     """
 
     strict: tuple[str, ...] = ()
@@ -66,8 +63,6 @@ class SchedulerRequirements:
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     longest_wait: float = 0.0
     scores: tuple[str, ...] = ()
-    is_whole: bool = True
-    broken: Sequence[PolicyNotInForce] = ()
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -116,22 +111,14 @@ class ConfigurationContext:
         return "error" if self.requirements is not None and self.requirements.strict else "warning"
 
 
-def read_requirements(
-    paths: Sequence[Path] | None, objects: Mapping[str, bytes] = NO_OBJECTS
-) -> SchedulerRequirements:
-    """The requirements of the policies in files and folders, and of those in a cluster.
+def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
+    """The requirements of the policies in files and folders.
 
-    `objects` are the policy objects by `resource/key`; of these, policies with errors count for
-    nothing, as they do there. Raises CommandError for policies in files with errors.
+    Raises CommandError for policies with errors.
     """
-    schema = load_schema()
-    of_objects = in_force((), objects, schema)
-    found = [*of_objects.in_force.policies]
-    if paths is not None:
-        found += read_policies(paths, schema).validation.policies
     clauses = [
         (f"{policy.policy.address}/{clause.name}", clause)
-        for policy in found
+        for policy in read_policies(paths, load_schema()).validation.policies
         if policy.policy.setting("mode", "enforce") != "audit"
         for part in (policy, *policy.uses)
         for clause in part.policy.clauses
@@ -152,6 +139,4 @@ def read_requirements(
         # A pod may wait for a clause of each kind, one after the other.
         longest_wait=sum(longest),
         scores=needing("scores"),
-        is_whole=paths is not None,
-        broken=of_objects.broken,
     )

@@ -40,13 +40,7 @@ SUM = """policy sum in namespace "web" {{
 UNSCORED = ours("prioritizeVerb")
 BIND = {"bindVerb": "bind"}
 # Checks that no configuration fails without policies.
-ONLY_WITH_POLICIES = {
-    "no-binder",
-    "waiting-bind",
-    "two-gangs",
-    "group-preemption",
-    "broken-policies",
-}
+ONLY_WITH_POLICIES = {"no-binder", "waiting-bind", "two-gangs", "group-preemption"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
 OF_FLAGS = {"bind", "gate"}
 # A check of the manifest, which no configuration fails alone.
