@@ -124,7 +124,7 @@ class Quorums:
         text = self.lacks(call, gang.name, len(known), gang.quorum, roles)
         # All are read again when an eighth is new, and at each question where some do not count.
         most = max(1, gang.quorum - len(known))
-        all_count = len(known) >= len(self._members.unbound(gang.name, call.snapshot))
+        all_count = len(known) >= len(self._members.waiting(gang.name, call.snapshot))
         gang.unread = min(1 + len(known) // 8, most) if all_count else 0
         return text
 

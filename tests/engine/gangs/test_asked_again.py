@@ -24,9 +24,13 @@ from tests.support.engines import CODEC, Known, node_of, registry_of
 FULL = "policy p: together: 2 of 3 members fit"
 
 
-def steps(count: int, *, at_once: bool) -> int:
-    """The steps of Python of a call about each of so many members, created before or meanwhile."""
+def steps(count: int, *, at_once: bool, gated: int) -> int:
+    """The steps of Python of a call about each of so many members, created before or meanwhile.
+
+    Besides, so many members are gated.
+    """
     world, taken = World({"n1": "1"}), 0
+    world.create(*names("g", gated), members=500, spec={"schedulingGates": [{"name": "x"}]})
     if at_once:
         world.create(*names("a", count), members=500)
 
@@ -56,8 +60,10 @@ def test_what_no_call_was_about_counts_where_the_gang_has_room_now() -> None:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_gang_is_created_in_linear_time(*, at_once: bool) -> None:
-    assert steps(200, at_once=at_once) < 2.4 * steps(100, at_once=at_once)
+@pytest.mark.parametrize("gated", [0, 1])
+def test_a_gang_is_created_in_linear_time(*, at_once: bool, gated: int) -> None:
+    taken = [steps(count, at_once=at_once, gated=gated) for count in (100, 200)]
+    assert taken[1] < 2.4 * taken[0]
 
 
 def test_what_new_members_say_counts_at_once() -> None:
