@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from grammar.checker.policy_checker import Checked, check_policy
-from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.policy import File, Policy
@@ -87,7 +86,7 @@ def _checked(name: str, raw: bytes, schema: Schema, *, stored: bool) -> CheckedO
         file, found = File((policy,)), [*found, *wrong]
     elif read.selecting is not None:
         file = File((policy_of(read.selecting, page)[0],))
-    checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
+    checked = of_objects(checked_file(page.source, file, found, schema))
     return CheckedObject(read.manifest, checked)
 
 

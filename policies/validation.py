@@ -12,7 +12,6 @@ from grammar import rules
 from grammar.checker import declarations
 from grammar.checker.policy_checker import Checked, check_policy, refusal
 from grammar.meaning.access import beyond
-from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import ClusterFacts
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
@@ -50,9 +49,9 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
 
 
 @lru_cache(maxsize=1)
-def checked_library(schema: Schema, cost_limit: int = LIMIT) -> tuple[Checked, ...]:
+def checked_library(schema: Schema) -> tuple[Checked, ...]:
     """The policies that come with Placet, checked; most processes have one schema."""
-    checked = (checked_file(*parsed, schema, cost_limit) for parsed in parsed_library())
+    checked = (checked_file(*parsed, schema) for parsed in parsed_library())
     return tuple(policy for file in checked for policy in file.policies)
 
 
@@ -65,7 +64,7 @@ def fill(checked: Checked, values: Mapping[str, Expr]) -> Checked:
     schema = checked.environment.schema
     assert schema is not None, "policies are checked with a schema"
     assert checked.template is not None, "it has parameters"
-    return _further(check_policy(checked.template, schema, values), LIMIT, filled=True)
+    return _further(check_policy(checked.template, schema, values), filled=True)
 
 
 def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -> Checked:
@@ -316,9 +315,8 @@ class Validation:
 class Validator:
     """A validator keeps the results of the last time, so an unchanged file costs nothing."""
 
-    def __init__(self, schema: Schema, cost_limit: int = LIMIT) -> None:
+    def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._cost_limit = cost_limit
         self._known: dict[Source, CheckedFile] = {}
         # The policies with values, of this time and of the last one, by policy and values. The
         # policy is kept too, so that no other one gets its id.
@@ -331,8 +329,7 @@ class Validator:
         self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
     ) -> Validation:
         """Checks each file by itself, then names and `use` over all files and objects."""
-        by = self._schema, self._cost_limit
-        self._known = {s: self._known.get(s) or check_source(s, *by) for s in sources}
+        self._known = {s: self._known.get(s) or check_source(s, self._schema) for s in sources}
         files = tuple(_unique((*(self._known[s] for s in sources), *objects)))
         return Validation(self._with_uses(files))
 
@@ -340,7 +337,7 @@ class Validator:
         """The files, with each policy resolved."""
         if not any(uses_others(p.policy) for f in files for p in f.policies):
             return files
-        library = checked_library(self._schema, self._cost_limit)
+        library = checked_library(self._schema)
         self._before, self._filled = self._filled, {}
         shared = (p for f in files if not f.private for p in f.policies)
         names = known_names(shared, library)
@@ -384,28 +381,23 @@ def identity(policy: Policy) -> Identity:
     return policy.cluster, policy.namespace, policy.name
 
 
-def check_source(
-    source: Source, schema: Schema, cost_limit: int = LIMIT, *, has_hints: bool = True
-) -> CheckedFile:
-    """Checks one file: every policy that could be parsed, even if others have errors.
-
-    `cost_limit` is the most steps that an expression may take for one node.
-    """
-    file = _check(source, schema, cost_limit)
+def check_source(source: Source, schema: Schema, *, has_hints: bool = True) -> CheckedFile:
+    """Checks one file: every policy that could be parsed, even if others have errors."""
+    file = _check(source, schema)
     if not (has_hints and file.may_have_hints):
         return file
     # Whoever checks a text without a mistake needs none of it.
     from policies.hints import shown, with_hints  # noqa: PLC0415
 
     if any(d.severity == "error" for d in file.diagnostics):
-        file = with_hints(lambda: _check(source, schema, cost_limit))
+        file = with_hints(lambda: _check(source, schema))
 
     # The rules say something about a text only if nothing else is wrong with it.
-    alone = _check(source, schema, cost_limit, by_rules=False) if file.whole else file
+    alone = _check(source, schema, by_rules=False) if file.whole else file
     by_rules = all(d.severity != "error" for d in alone.diagnostics)
 
     def look(text: Source) -> tuple[Diagnostic, ...]:
-        return _check(text, schema, cost_limit, by_rules=by_rules).diagnostics
+        return _check(text, schema, by_rules=by_rules).diagnostics
 
     changed = shown(source, file.diagnostics, look)
 
@@ -441,12 +433,10 @@ def _parsed(source: Source) -> tuple[File, list[Diagnostic], int]:
     return parse_manifests(source)
 
 
-def _check(
-    source: Source, schema: Schema, cost_limit: int, *, by_rules: bool = True
-) -> CheckedFile:
+def _check(source: Source, schema: Schema, *, by_rules: bool = True) -> CheckedFile:
     """The checked file, with hints only while somebody looks for them."""
     parsed, found, others = _parsed(source)
-    file = checked_file(source, parsed, found, schema, cost_limit, by_rules=by_rules)
+    file = checked_file(source, parsed, found, schema, by_rules=by_rules)
     if not is_manifest(source.name):
         return file
     file = replace(of_objects(file), others=others)
@@ -464,7 +454,6 @@ def checked_file(
     file: File,
     found: list[Diagnostic],
     schema: Schema,
-    cost_limit: int = LIMIT,
     *,
     by_rules: bool = True,
 ) -> CheckedFile:
@@ -475,7 +464,7 @@ def checked_file(
     if not whole:
         policies = (_without_echoes(policy, source) for policy in policies)
     elif by_rules:
-        policies = (_further(policy, cost_limit) for policy in policies)
+        policies = (_further(policy) for policy in policies)
     checked = tuple(policies)
     made = CheckedFile(source, whole, checked, file.tests, tuple(found))
     return _waited_for(made, checked, found)
@@ -533,14 +522,14 @@ def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diag
     return tuple(d if d.fix is None or is_within(d.fix) else replace(d, fix=None) for d in found)
 
 
-def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Checked:
+def _further(checked: Checked, *, filled: bool = False) -> Checked:
     """The policy with the findings of the rules, which need a policy without errors.
 
     A `filled` one has a value for each parameter, and no examples.
     """
     if checked.broken:
         return checked
-    found = rules.run(checked, cost_limit)
+    found = rules.run(checked)
     if not filled and any(p.default is None for p in checked.policy.parameters):
         # The examples of values would get warnings.
         found = [d for d in found if d.severity == "error"]

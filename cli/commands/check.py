@@ -34,26 +34,13 @@ examples:
 """
 
 
-def _steps(text: str) -> int:
-    """The number of `--cost-limit`, as in `1_000_000` or `1,000,000`."""
-    number = int(text.replace("_", "").replace(",", ""))
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-QUESTION = flags_of(
-    f"""
+QUESTION = flags_of(f"""
   --cost
     show what each expression can cost for one node
   --portable
     show which clauses autoscalers can be told of, and why not of the others
-  --cost-limit STEPS={LIMIT}
-    the most that an expression may cost for one node
 {FROZEN}
-""",
-    {"STEPS": _steps},
-)
+""")
 ARGUMENTS = (
     *flags_of(f"""
   PATH...
@@ -90,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
     # Standard output of the other formats is for programs: it has only the findings.
     notes = sys.stdout if args.output == "human" else sys.stderr
     with PassingLine(f"checking {counted(len(sources), 'file')}"):
-        mended = [_mended(s, schema, args.cost_limit) for s in sources] if args.fix else []
+        mended = [_mended(s, schema) for s in sources] if args.fix else []
         sources = tuple(m.source for m in mended) if args.fix else sources
-        validation = Validator(schema, args.cost_limit).validate(sources)
+        validation = Validator(schema).validate(sources)
     for line in (line for m in mended for line in _report(m)):
         put_line(line, notes)
     world = None
@@ -148,7 +135,7 @@ def _put(
     if args.cost:
         for file in validation.files:
             for checked in file.policies:
-                _put_costs(checked, file.source, args.cost_limit)
+                _put_costs(checked, file.source)
     if args.portable:
         _put_portability(args, validation)
     return findings
@@ -170,7 +157,7 @@ def _effects(world: World) -> Iterator[str]:
         yield ""
 
 
-def _put_costs(checked: Checked, source: Source, limit: int) -> None:
+def _put_costs(checked: Checked, source: Source) -> None:
     """Prints the steps of each expression for one node, and of its most expensive parts."""
     # Importing tables takes as long as the rest of a check.
     from cli.console import put, table  # noqa: PLC0415
@@ -180,7 +167,7 @@ def _put_costs(checked: Checked, source: Source, limit: int) -> None:
         for cost in (each, *each.parts):
             text = f"{'' if cost is each else '  '}{excerpt(source.slice(cost.span), _LONGEST)}"
             rows.append((f"{cost.steps:,}", _line_and_column(source, cost.span), text))
-    text = f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
+    text = f"cost of {checked.policy.address} in steps for one node, of {LIMIT:,}"
     put([text, table("steps", "at", "expression", rows=rows, right=("steps",)), ""])
 
 
@@ -211,9 +198,9 @@ def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
         print()
 
 
-def _mended(source: Source, schema: Schema, cost_limit: int) -> Mended:
+def _mended(source: Source, schema: Schema) -> Mended:
     """The source with its certain fixes applied, in its file too."""
-    mended = mend(source, lambda s: check_source(s, schema, cost_limit).diagnostics)
+    mended = mend(source, lambda s: check_source(s, schema).diagnostics)
     if mended.applied:
         replace_text(Path(source.name), mended.source.text)
     return mended

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import ClusterFacts
 from grammar.messages.diagnostics import Diagnostic
 from grammar.rules import amounts, conditions, counts, pods, texts, words
@@ -26,15 +25,15 @@ RULES = tuple(
 )
 
 
-def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:
-    """What the rules find, in the order of the text; `cost_limit` is in steps."""
-    tree = tree_of(checked, cost_limit)
+def run(checked: Checked) -> list[Diagnostic]:
+    """What the rules find, in the order of the text."""
+    tree = tree_of(checked)
     return _once(found for rule in RULES for found in rule.look(tree))
 
 
 def run_in_cluster(checked: Checked, cluster: ClusterFacts) -> list[Diagnostic]:
     """What is found in a cluster, also of a broken policy."""
-    return _once(IN_CLUSTER.look(tree_of(checked, cluster=cluster)))
+    return _once(IN_CLUSTER.look(tree_of(checked, cluster)))
 
 
 def _once(found: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -14,7 +14,7 @@ from math import inf, isfinite
 from grammar.clauses.limit import Limit
 from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
-from grammar.meaning.costs import Estimator, expressions
+from grammar.meaning.costs import LIMIT, Estimator, expressions
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import MIRRORED, Extent, extent, said, scale_of
 from grammar.rules.rule import Tree, finding, instead, on, rule
@@ -279,11 +279,11 @@ def expensive_expression(tree: Tree) -> Iterator[Diagnostic]:
     estimator = Estimator(tree.environment)
     for expr in expressions(tree.written, tree.environment):
         steps = estimator.steps(expr)
-        if steps <= tree.cost_limit:
+        if steps <= LIMIT:
             continue
         # The compiler keeps what reads the pod alone, so all nodes of a call share its cost.
         once = tree.read_by(expr) == {"pod"}
-        most = tree.cost_limit * _NODES_OF_A_CALL if once else tree.cost_limit
+        most = LIMIT * _NODES_OF_A_CALL if once else LIMIT
         if steps > most:
             dearest = estimator.dearest(expr)
             scope = "call" if once else "node"

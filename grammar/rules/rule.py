@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.constants import constant
-from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import ClusterFacts, Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
@@ -33,14 +32,12 @@ class Tree:
     """The tree of a checked policy as rules look at it.
 
     `policy` has its definitions written out, so that a mistake is the same through a `let`
-    or a `def`. `cost_limit` is the most steps of an expression for one node. `cluster` is
-    the one whose facts count; None without a cluster.
+    or a `def`. `cluster` is the one whose facts count; None without a cluster.
     """
 
     checked: Checked
     policy: Policy
     by_kind: Mapping[type[ast.Expr], Sequence[ast.Expr]]
-    cost_limit: int = LIMIT
     cluster: ClusterFacts | None = None
 
     @property
@@ -73,13 +70,13 @@ class Tree:
         return roots([e for e in exprs if e is not None], self.environment.definitions)
 
 
-def tree_of(checked: Checked, cost_limit: int = LIMIT, cluster: ClusterFacts | None = None) -> Tree:
+def tree_of(checked: Checked, cluster: ClusterFacts | None = None) -> Tree:
     """The tree that all rules share, with its expressions by class."""
     policy = write_out(checked.policy, checked.environment)
     by_kind: dict[type[ast.Expr], list[ast.Expr]] = {}
     for expr in walk(policy):
         by_kind.setdefault(type(expr), []).append(expr)
-    return Tree(checked, policy, by_kind, cost_limit, cluster)
+    return Tree(checked, policy, by_kind, cluster)
 
 
 def conditions(policy: Policy) -> Iterator[WrittenCondition]:
