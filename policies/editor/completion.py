@@ -3,8 +3,6 @@
 Fields and functions by the type of the operand before a dot, keys and values as a cluster has them,
 policies and their parameters after `use`, and the words that the grammar accepts. Variables of
 macros count as far as their lists are known, and each field and function has its description.
-
-The parser's own lexer needs a text without errors; the tokens here are pieces of any text.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
-from typing import cast, get_args
+from typing import get_args
 
 from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
@@ -24,107 +22,17 @@ from grammar.meaning.schema import Field
 from grammar.messages.texts import cut
 from grammar.syntax.expression_builder import MACRO_VARIABLES
 from grammar.syntax.formatter import print_data, print_parameter
-from grammar.syntax.parser import accepts, keywords, parse_expression, scan
+from grammar.syntax.parser import Lexemes, accepts, keywords, parse_expression, scan
 from grammar.tree.clause_parts import NodeSet, Order
 from grammar.tree.policy import COLUMN_OF, Policy
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
 
-Kind = OneOf["space", "comment", "string", "number", "word", "sign"]
 
-# A string without an end goes to the end of its line, with triple quotes to the end of the text.
-_TOKEN = re.compile(
-    r"(?P<space>\s+)"
-    r"|(?P<comment>(?:#|//)[^\n]*)"
-    r"|(?P<string>(?:[rR][bB]?|[bB][rR]?)?"
-    r'(?:"""(?:\\[\s\S]|(?!""")[\s\S])*(?:"""|\Z)'
-    r"|\'\'\'(?:\\[\s\S]|(?!\'\'\')[\s\S])*(?:\'\'\'|\Z)"
-    r'|"(?:\\.|[^"\\\n])*(?:"|\\?(?=\n|\Z))'
-    r"|'(?:\\.|[^'\\\n])*(?:'|\\?(?=\n|\Z))))"
-    r"|(?P<number>\d[\w.]*%?)"
-    r"|(?P<word>[A-Za-z_]\w*)"
-    r"|(?P<sign>\.\?|&&|\|\||[<>=!]=|\[\?|[\s\S])"
-)
-_QUOTES = ('"""', "'''", '"', "'")
-OPENING, CLOSING = ("(", "[", "[?", "{"), (")", "]", "}")
-
-
-@dataclass(frozen=True, slots=True)
-class EditedToken:
-    """A token of a text, which starts at offset `start`."""
-
-    kind: Kind
-    text: str
-    start: int
-
-    @property
-    def span(self) -> Span:
-        return Span(self.start, self.start + len(self.text))
-
-    @property
-    def quote(self) -> str:
-        """The quotes at the start of a string."""
-        bare = self.text.lstrip("rRbB")
-        return next(q for q in _QUOTES if bare.startswith(q))
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is a string without an end."""
-        if self.kind != "string":
-            return False
-        inside = self.text.lstrip("rRbB").removeprefix(self.quote)
-        if not inside.endswith(self.quote):
-            return True
-        bare = inside.removesuffix(self.quote)
-        escapes = len(bare) - len(bare.rstrip("\\"))
-        return escapes % 2 == 1 and self.text[0] not in "rR"
-
-
-def tokens(text: str) -> list[EditedToken]:
-    """All tokens of a text; joined, they are the text."""
-    found = _TOKEN.finditer(text)
-    return [EditedToken(cast("Kind", m.lastgroup), m.group(), m.start()) for m in found]
-
-
-def last_operand(before: Sequence[EditedToken]) -> str:
-    """The operand at the end of the tokens, as `a.b["c"].d()`; empty if there is none."""
-    _, opening_of = _brackets(before)
-    start = at = len(before)
-    while at:
-        last = before[at - 1]
-        if last.text in (")", "]") and at - 1 in opening_of:
-            start = at = opening_of[at - 1]
-            # A called or indexed operand stands directly before; parentheses may stand alone.
-            if at and (before[at - 1].kind == "word" or before[at - 1].text in (")", "]")):
-                continue
-        elif last.kind == "word":
-            start = at = at - 1
-        else:
-            break
-        if not at or before[at - 1].text not in (".", ".?"):
-            break
-        at -= 1
-    return "".join(token.text for token in before[start:])
-
-
-def _brackets(code: Sequence[EditedToken]) -> tuple[list[int], Mapping[int, int]]:
-    """The opening brackets that no other closes, outermost first; and that of each closing one."""
-    opened, opening_of = list[int](), dict[int, int]()
-    for index, token in enumerate(code):
-        if token.text in OPENING:
-            opened.append(index)
-        elif token.text in CLOSING and opened:
-            opening_of[index] = opened.pop()
-    return opened, opening_of
-
-
-def open_brackets(code: Sequence[EditedToken]) -> list[int]:
-    return _brackets(code)[0]
-
-
-def significant(found: Sequence[EditedToken]) -> list[EditedToken]:
-    """The tokens without spaces and comments."""
-    return [token for token in found if token.kind not in ("space", "comment")]
+def last_operand(lexemes: Lexemes, end: int) -> str:
+    """The operand that ends before a position, as `a.b["c"].d()`; empty if there is none."""
+    first = lexemes.operand_before(end)
+    return "" if first is None else lexemes.slice(first, end - 1)
 
 
 # The most variables of each macro. With two, the first one is a key or an index.
@@ -132,37 +40,36 @@ _MACROS: Mapping[str, int] = {name: n for (name, _), n in sorted(MACRO_VARIABLES
 
 
 def macro_variables(
-    code: Sequence[EditedToken], environment: Environment
+    lexemes: Lexemes, end: int, environment: Environment
 ) -> tuple[Environment, Mapping[str, Span]]:
-    """The environment with the variables of macros that are open at the end of some tokens.
+    """The environment with the variables of macros that are open before a position.
 
-    `code` are tokens without spaces and comments. An inner variable hides an outer one. The spans
-    say where each variable is declared.
+    An inner variable hides an outer one. The spans say where each variable is declared.
     """
     found: dict[str, Span] = {}
-    for index in open_brackets(code):
+    for index in lexemes.around(end):
         # `operand . macro ( variable ,`
-        if code[index].text != "(" or index < 3 or code[index - 2].text != ".":
+        if lexemes[index].text != "(" or lexemes[index - 2].text != ".":
             continue
-        macro, named = code[index - 1].text, _named(code[index + 1 :])
-        target = type_of(last_operand(code[: index - 2]), environment)
+        macro, named = lexemes[index - 1].text, _named(lexemes, index + 1, end)
+        target = type_of(last_operand(lexemes, index - 2), environment)
         if macro not in _MACROS or not named or target is None:
             continue
         types = variables_of_macro(macro, target, min(len(named), _MACROS[macro]))
-        for token, type_ in zip(named, types or (), strict=False):
-            found[token.text] = token.span
-            known = {**environment.variables, token.text: type_}
-            environment = replace(environment, variables=known)
+        for at, type_ in zip(named, types or (), strict=False):
+            name = lexemes[at].text
+            found[name] = lexemes.span(at, at)
+            environment = replace(environment, variables={**environment.variables, name: type_})
     return environment, found
 
 
-def _named(code: Sequence[EditedToken]) -> list[EditedToken]:
-    """The words at the start of some tokens, each with a comma after it."""
-    found: list[EditedToken] = []
-    for word, comma in zip(code[::2], code[1::2], strict=False):
-        if word.kind != "word" or comma.text != ",":
+def _named(lexemes: Lexemes, start: int, end: int) -> list[int]:
+    """The words from a position on, each with a comma after it."""
+    found: list[int] = []
+    for at in range(start, end - 1, 2):
+        if lexemes[at].kind != "word" or lexemes[at + 1].text != ",":
             break
-        found.append(word)
+        found.append(at)
     return found
 
 
@@ -236,28 +143,44 @@ def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[C
 
     `starts` are what the text may begin with.
     """
-    found = tokens(text)
-    last = found[-1] if found else None
-    if last is not None and last.kind in ("comment", "number"):
+    lexemes = Lexemes(text)
+    end = len(lexemes.items)
+    last, opened = lexemes[end - 1], _open_quote(lexemes)
+    if opened is not None:
+        if lexemes[opened - 1].text in _EMPTY and lexemes.touches(opened):
+            return []  # A text of several lines.
+        inside = lexemes[opened].end
+        return _matching(_strings(around, lexemes, opened), text[inside:], inside)
+    is_comment = text[last.end :].rpartition("\n")[2].strip() != ""
+    if is_comment or _NUMBER.search(text) is not None:
         return []
-    before = significant(found)
-    if last is not None and last.is_open:
-        inside = last.start + last.text.index(last.quote) + len(last.quote)
-        return _matching(_strings(around, before[:-1], last.quote), text[inside:], inside)
-    if last is not None and (last.kind == "string" or last.text in CLOSING):
+    touches = 0 < last.end == len(text)
+    if touches and (last.kind == "string" or last.closes):
         # A word that follows without a space would not be a word of its own.
-        opened = open_brackets(before) if last.kind == "string" else []
-        closes = opened and before[opened[-1]].text in ("[", "[?")
+        opener = lexemes.opener(end) if last.kind == "string" else None
+        closes = opener is not None and lexemes[opener].text in ("[", "[?")
         return [Candidate("]", "sign", "sign", start=len(text))] if closes else []
-    begun = ""
-    if last is not None and last.kind == "word":
-        begun, before = last.text, before[:-1]
-    start = len(text) - len(begun)
-    if before and before[-1].text in (".", ".?"):
-        offers = members(around, before)
+    begun = last.text if touches and last.kind == "word" else ""
+    start, at = len(text) - len(begun), end - bool(begun)
+    if lexemes[at - 1].text in (".", ".?"):
+        offers = members(around, lexemes, at)
     else:
-        offers = _words(around, text[:start], before, starts)
+        offers = _words(around, text[:start], lexemes, at, starts)
     return _matching(offers, begun, start)
+
+
+_NUMBER = re.compile(r"(?<!\w)\d[\w.]*%?\Z")
+_EMPTY = ('""', "''")
+
+
+def _open_quote(lexemes: Lexemes) -> int | None:
+    """The quote of a string without an end: one of the last line, or of several lines."""
+    line = lexemes.text.rfind("\n") + 1
+    for at, item in enumerate(lexemes.items):
+        is_triple = lexemes.touches(at) and lexemes[at - 1].text in _EMPTY
+        if item.text in ('"', "'") and (is_triple or item.start >= line):
+            return at
+    return None
 
 
 def _matching(offers: Iterable[Candidate], begun: str, start: int) -> list[Candidate]:
@@ -269,11 +192,11 @@ def _matching(offers: Iterable[Candidate], begun: str, start: int) -> list[Candi
     ]
 
 
-def members(around: Surroundings, before: Sequence[EditedToken]) -> Iterator[Candidate]:
-    """The fields, keys and functions of the operand before the dot that ends the tokens."""
-    environment, _ = macro_variables(before, around.environment)
-    operand = last_operand(before[:-1])
-    if operand == "data" and before[-1].text == ".":
+def members(around: Surroundings, lexemes: Lexemes, end: int) -> Iterator[Candidate]:
+    """The fields, keys and functions of the operand before the dot before a position."""
+    environment, _ = macro_variables(lexemes, end, around.environment)
+    operand = last_operand(lexemes, end - 1)
+    if operand == "data" and lexemes[end - 1].text == ".":
         for name, data in environment.tables.items():
             note = str(environment.variables[name])
             about = f"`{cut(print_data(data), _LONGEST)}`"
@@ -309,19 +232,15 @@ def _function(environment: Environment, name: str, of: Type | None = None) -> Ca
     return Candidate(f"{name}(", "function", "", "\n".join(docs), heading)
 
 
-def _strings(
-    around: Surroundings, before: Sequence[EditedToken], quote: str
-) -> Iterator[Candidate]:
-    """Keys after a bracket, values after a comparison, policies after `use`."""
-    if not before:
-        return
-    sign, rest = before[-1].text, before[:-1]
+def _strings(around: Surroundings, lexemes: Lexemes, at: int) -> Iterator[Candidate]:
+    """Keys after a bracket, values after a comparison, policies after `use`, behind a quote."""
+    sign, quote = lexemes[at - 1].text, lexemes[at].text
     found: Iterable[str] = ()
-    if sign in ("[", "[?") and (operand := last_operand(rest)):
+    if sign in ("[", "[?") and (operand := last_operand(lexemes, at - 1)):
         found = around.samples.keys(operand)
     elif sign in ("==", "!="):
-        found = around.samples.values(last_operand(rest))
-    elif sign in ("[", ",") and (left := _left_of_list(before)):
+        found = around.samples.values(last_operand(lexemes, at - 1))
+    elif sign in ("[", ",") and (left := _left_of_list(lexemes, at)):
         found = around.samples.values(left)
     elif sign == "use":
         for name, policy in sorted(around.policies.items()):
@@ -333,63 +252,61 @@ def _strings(
             yield Candidate(f"{text}{quote}", "text")
 
 
-def _left_of_list(before: Sequence[EditedToken]) -> str:
+def _left_of_list(lexemes: Lexemes, at: int) -> str:
     """The operand before `in [`, followed by any number of strings."""
-    left = list(before)
-    while left and (left[-1].text == "," or left[-1].kind == "string"):
-        left.pop()
-    if len(left) > 1 and left[-1].text == "[" and left[-2].text == "in":
-        return last_operand(left[:-2])
-    return ""
+    while lexemes[at - 1].text == "," or lexemes[at - 1].kind == "string":
+        at -= 1
+    is_list = lexemes[at - 1].text == "[" and lexemes[at - 2].text == "in"
+    return last_operand(lexemes, at - 2) if is_list else ""
 
 
 def _words(
-    around: Surroundings, code: str, before: Sequence[EditedToken], starts: Sequence[Start]
+    around: Surroundings, code: str, lexemes: Lexemes, end: int, starts: Sequence[Start]
 ) -> Iterator[Candidate]:
     """The words that the grammar accepts, and names where an expression can start."""
     sets = [accepts(code, start) for start in starts]
     if code.strip() and any(sets[1:]):
         sets[0] = set()  # a text that can be a clause is not an expression that starts like one
-    accepted = set[str]().union(*sets)
+    accepted, before = set[str]().union(*sets), lexemes[end - 1].text
     if "AMOUNT" in accepted and "NOT" not in accepted:
         yield from (Candidate(text, "word", "length of time") for text in ("30s", "1m", "5m"))
-    if before and not accepted.isdisjoint({"NAME", "IDENT"}):
-        yield from (Candidate(word, "word") for word in _CHOICES.get(before[-1].text, ()))
-    if before and before[-1].text in ("per", "over", "within", "used", "empty"):
+    if not accepted.isdisjoint({"NAME", "IDENT"}):
+        yield from (Candidate(word, "word") for word in _CHOICES.get(before, ()))
+    if before in ("per", "over", "within", "used", "empty"):
         places = dict.fromkeys(("node", "cluster", *EVERYWHERE, *around.environment.groups))
         yield from (Candidate(name, "name") for name in places)
     elif "IDENT" in accepted and "NOT" in accepted:
-        environment = macro_variables(before, around.environment)[0]
-        if _is_about_object(before):
+        environment = macro_variables(lexemes, end, around.environment)[0]
+        if _is_about_object(lexemes, end):
             yield Candidate(OBJECT, "name", str(DYN), "The object that a row is made of.")
             yield from _functions(environment)
         else:
             yield from names(environment)
-    elif "IDENT" in accepted and before and before[-1].text == ":":
+    elif "IDENT" in accepted and before == ":":
         schema = around.environment.schema
         records = schema.records if schema is not None else ()
         yield from (Candidate(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
     elif "IDENT" in accepted:
-        yield from _parameters(around, before)
+        yield from _parameters(around, lexemes, end)
     yield from (Candidate(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
 
 
-def used_policy(code: Sequence[EditedToken]) -> str | None:
-    """The name in `use "NAME" (` if its parenthesis is the innermost that is open at the end."""
-    opened = open_brackets(code)
-    if not opened or opened[-1] < 2 or code[opened[-1]].text != "(":
+def used_policy(lexemes: Lexemes, end: int) -> str | None:
+    """The name in `use "NAME" (` if its parenthesis is the innermost one that is open there."""
+    opener = lexemes.opener(end)
+    if opener is None or lexemes[opener].text != "(":
         return None
-    named = code[opened[-1] - 1]
-    is_use = named.kind == "string" and code[opened[-1] - 2].text == "use"
+    named = lexemes[opener - 1]
+    is_use = named.kind == "string" and lexemes[opener - 2].text == "use"
     return named.text.strip("\"'") if is_use else None
 
 
-def _parameters(around: Surroundings, before: Sequence[EditedToken]) -> Iterator[Candidate]:
+def _parameters(around: Surroundings, lexemes: Lexemes, end: int) -> Iterator[Candidate]:
     """The parameters of the policy that `use "NAME" (` names, without the ones that are set."""
-    policy = around.policies.get(used_policy(before) or "")
+    policy = around.policies.get(used_policy(lexemes, end) or "")
     if policy is None:
         return
-    given = {token.text for token in before[open_brackets(before)[-1] :]}
+    given = {item.text for item in lexemes.items[lexemes.opener(end) : end]}
     for parameter in policy.parameters:
         if parameter.name not in given:
             note, about = str(parameter.type), print_parameter(parameter)
@@ -412,12 +329,11 @@ def names(environment: Environment) -> Iterator[Candidate]:
     yield from _functions(environment)
 
 
-def _is_about_object(code: Sequence[EditedToken]) -> bool:
-    """Whether an expression at the end is in a block of data `from objects`."""
-    for start in open_brackets(code):
-        head = code[max(0, start - 2) : start]
-        if len(head) == 2 and head[0].text == "data" and head[1].kind == "string":
-            return any(token.text == "objects" for token in code[start:])
+def _is_about_object(lexemes: Lexemes, end: int) -> bool:
+    """Whether an expression before a position is in a block of data `from objects`."""
+    for start in lexemes.around(end):
+        if lexemes[start - 2].text == "data" and lexemes[start - 1].kind == "string":
+            return any(item.text == "objects" for item in lexemes.items[start:end])
     return False
 
 

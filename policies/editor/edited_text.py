@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import takewhile
 
 from grammar.checker.policy_checker import VARIABLES, Checked
 from grammar.meaning.environment import Environment
@@ -18,21 +17,27 @@ from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import cut
 from grammar.syntax.formatter import print_parameter
-from grammar.syntax.parser import OffsetContext, accepts, keywords, parse_file, parse_rules, place
+from grammar.syntax.parser import (
+    Lexeme,
+    Lexemes,
+    OffsetContext,
+    accepts,
+    keywords,
+    parse_file,
+    parse_rules,
+    place,
+)
 from grammar.tree.policy import Count, Def, Group, Let, Parameter, Policy
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import (
     Candidate,
-    EditedToken,
     Samples,
     Surroundings,
     last_operand,
     macro_variables,
     members,
     names,
-    significant,
-    tokens,
     type_of,
     used_policy,
 )
@@ -96,8 +101,9 @@ def _parameters(text: str, at: OffsetContext) -> Iterator[Parameter]:
     file, _ = parse_file(Source("", f"{head}}}" if head.endswith("{") else f"{head}{{}}"))
     yield from (p for policy in file.policies for p in policy.parameters)
     if text.startswith("def", at.item.start):
-        before_body = takewhile(lambda t: t.text != "=", tokens(text[at.item.start :]))
-        head = " " * at.item.start + "".join(token.text for token in before_body)
+        lexemes = Lexemes(text[at.item.start :]).items
+        body = next((item.start for item in lexemes if item.text == "="), None)
+        head = " " * at.item.start + text[at.item.start :][:body]
         items, _ = parse_rules(Source("", f"{head}= null"))
         yield from (p for item in items if isinstance(item, Def) for p in item.parameters)
 
@@ -182,24 +188,31 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """A cursor: a word or string of a document, with the tokens of its item around.
+    """A cursor: a word or string of a document, at a position among the lexemes of its item.
 
     `code` is the item up to the word.
     """
 
-    token: EditedToken
-    before: Sequence[EditedToken]
-    after: Sequence[EditedToken]
+    lexemes: Lexemes
+    at: int
     code: str
     known: Knowledge
 
     @property
+    def token(self) -> Lexeme:
+        return self.lexemes[self.at]
+
+    @property
+    def span(self) -> Span:
+        return self.lexemes.span(self.at, self.at)
+
+    @property
     def next(self) -> str:
-        return self.after[0].text if self.after else ""
+        return self.lexemes[self.at + 1].text
 
     @property
     def previous(self) -> str:
-        return self.before[-1].text if self.before else ""
+        return self.lexemes[self.at - 1].text
 
 
 def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning | None:
@@ -211,36 +224,26 @@ def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning 
         return _of_string(document, cursor, samples)
     if cursor.previous in (".", ".?"):
         return _of_member(document.source, cursor, samples)
-    if cursor.next == ":" and (used := used_policy(cursor.before)) is not None:
+    if cursor.next == ":" and (used := used_policy(cursor.lexemes, cursor.at)) is not None:
         found = document.policies.get(used)
         for parameter in found.policy.parameters if found is not None else ():
             if found is not None and parameter.name == cursor.token.text:
                 definition = Definition(found.source, parameter.name_span)
-                return Meaning(cursor.token.span, print_parameter(parameter), (), definition)
+                return Meaning(cursor.span, print_parameter(parameter), (), definition)
         return None
     return None if _is_keyword(cursor) else _of_name(document, cursor)
 
 
 def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
     text = document.source.text
-    if (token := _name_at(tokens(text), offset)) is None:
+    touched = [t for t in Lexemes(text).items if t.start <= offset <= t.end]
+    if (token := next((t for t in touched[::-1] if t.kind in ("word", "string")), None)) is None:
         return None
     known = knowledge(document, token.start)
-    before = significant(_tokens(text, known.place.item.start, token.start))
-    # The variables that a word may declare need a few tokens after it only.
-    after = significant(_tokens(text, token.span.end, token.span.end + 200))
-    return _Cursor(token, before, after, known.place.code(text), known)
-
-
-def _name_at(found: Iterable[EditedToken], offset: int) -> EditedToken | None:
-    """The last word or string that the offset touches."""
-    touched = (t for t in found if t.span.start <= offset <= t.span.end)
-    return next((t for t in reversed([*touched]) if t.kind in ("word", "string")), None)
-
-
-def _tokens(text: str, start: int, end: int) -> list[EditedToken]:
-    """The tokens of a part of a text, with their offsets in the whole text."""
-    return [replace(token, start=token.start + start) for token in tokens(text[start:end])]
+    start = known.place.item.start
+    # Spaces keep the places. The variables that a word may declare need a few lexemes after it.
+    lexemes = Lexemes(" " * start + text[start : token.end + 200])
+    return _Cursor(lexemes, lexemes.at(token.start), known.place.code(text), known)
 
 
 def _is_keyword(cursor: _Cursor) -> bool:
@@ -264,18 +267,18 @@ def _of_string(document: EditedDocument, cursor: _Cursor, samples: Samples) -> M
         head = f"{'cluster ' if policy.cluster else ''}policy {policy.address}"
         description = str(policy.setting("description", ""))
         return Meaning(
-            cursor.token.span,
+            cursor.span,
             f"{head}({parameters})" if parameters else head,
             (description,) if description else (),
             Definition(found.source, policy.name_span),
         )
     if cursor.previous in ("[", "[?"):
-        operand = f"{last_operand(cursor.before[:-1])}[{text}]"
-        environment, _ = macro_variables(cursor.before, cursor.known.environment)
+        operand = f"{last_operand(cursor.lexemes, cursor.at - 1)}[{text}]"
+        environment, _ = macro_variables(cursor.lexemes, cursor.at, cursor.known.environment)
         type_ = type_of(operand, environment)
         if type_ is not None and type_.name != "error":
             about = _values(operand, str(type_), samples)
-            return Meaning(cursor.token.span, f"{operand}: {type_}", about)
+            return Meaning(cursor.span, f"{operand}: {type_}", about)
     return None
 
 
@@ -293,15 +296,15 @@ def _values(operand: str, type_: str, samples: Samples) -> Sequence[str]:
 
 def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | None:
     around = Surroundings(cursor.known.environment, {}, samples)
-    operand, span = last_operand(cursor.before[:-1]), cursor.token.span
+    operand, span = last_operand(cursor.lexemes, cursor.at - 1), cursor.span
     whole = f"{operand}.{cursor.token.text}"
-    offer = _offered(cursor, members(around, cursor.before))
+    offer = _offered(cursor, members(around, cursor.lexemes, cursor.at))
     if offer is not None and offer.heading:
         data = around.environment.tables.get(whole)
         place = Definition(source, data.name_span) if data is not None else None
         values = _values(whole, offer.note, samples) if offer.kind == "field" else ()
         return Meaning(span, offer.heading, (*offer.about.splitlines(), *values), place)
-    environment, _ = macro_variables(cursor.before, around.environment)
+    environment, _ = macro_variables(cursor.lexemes, cursor.at, around.environment)
     type_ = type_of(operand, environment)
     if type_ is None or type_.name != "map" or cursor.next == "(":
         return None
@@ -323,10 +326,12 @@ def _offered(cursor: _Cursor, offers: Iterable[Candidate]) -> Candidate | None:
 
 def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
     """Inner names hide outer ones: variables of macros, parameters, items, and the variables."""
-    name, known = cursor.token.text, cursor.known
-    # The word itself may be the variable that a macro declares.
-    code = [*cursor.before, cursor.token, *_declaring(cursor.after)]
-    environment, variables = macro_variables(code, known.environment)
+    name, known, lexemes = cursor.token.text, cursor.known, cursor.lexemes
+    # The word itself may be a variable that a macro declares: `x,` or `x, item,`.
+    more = [lexemes[cursor.at + n] for n in (1, 2, 3)]
+    declares_two = more[1].kind == "word" and more[2].text == ","
+    end = cursor.at + 1 + (more[0].text == ",") * (3 if declares_two else 1)
+    environment, variables = macro_variables(lexemes, end, known.environment)
     defined: tuple[str, Span] | None = None
     if name in variables:
         defined = f"{name}: {environment.variables[name]}", variables[name]
@@ -338,19 +343,11 @@ def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
             defined = _head(item, document.source), item.name_span
     if defined is not None:
         heading, span = defined
-        return Meaning(cursor.token.span, heading, (), Definition(document.source, span))
+        return Meaning(cursor.span, heading, (), Definition(document.source, span))
     offer = _offered(cursor, names(known.environment))
     if offer is None or not offer.heading:
         return None
-    return Meaning(cursor.token.span, offer.heading, offer.about.splitlines())
-
-
-def _declaring(after: Sequence[EditedToken]) -> Sequence[EditedToken]:
-    """The tokens that end the declaration of a macro's variables: `,` or `, item,`."""
-    if not after or after[0].text != ",":
-        return ()
-    declares_two = len(after) > 2 and after[1].kind == "word" and after[2].text == ","
-    return after[: 3 if declares_two else 1]
+    return Meaning(cursor.span, offer.heading, offer.about.splitlines())
 
 
 def _head(item: Let | Def | Group | Count, source: Source) -> str:

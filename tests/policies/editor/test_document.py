@@ -1,4 +1,4 @@
-"""Texts in an editor: what is shown at the offset `^`, and the tokens of a text."""
+"""Texts in an editor: what is shown at the offset `^`."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import pytest
 
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source, Span
-from policies.editor.completion import Samples, tokens
+from policies.editor.completion import Samples
 from policies.editor.edited_text import EditedDocument, Meaning, complete, document, meaning
 from policies.validation import Validator
 
@@ -259,20 +259,21 @@ def test_a_manifest_has_diagnostics_only(schema: Schema) -> None:
     assert of.file.diagnostics[0].span != Span(0, 0)
 
 
-# ---- the tokens of unfinished texts
+# ---- strings and comments without an end
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['a.b["c d"] // e', '"""x\ny', "'it\\'s' + r'\\'", "1.5Gi % 2u", "a.?b[?c] && !d\n# e", '"\\'],
+    ("text", "offers"),
+    [
+        ('node.labels["^', ['|capacity"', '|topology.kubernetes.io/zone"']),
+        ("node.labels['^", ["|capacity'", "|topology.kubernetes.io/zone'"]),
+        ('node.name == "a\\"^', []),
+        ('"""x\nnode.labels["^', []),
+        ("node.ready // no^", []),
+        ("1.5Gi^", []),
+        ('node.labels["capacity"^', ["|]"]),
+    ],
 )
-def test_joined_tokens_are_the_text(text: str) -> None:
-    assert "".join(piece.text for piece in tokens(text)) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "is_open"),
-    [('"a', True), ('"a"', False), ('"', True), ('""', False), ('"a\\"', True), ('"a\\\\"', False)],
-)
-def test_a_string_without_an_end_is_open(text: str, is_open: bool) -> None:
-    assert tokens(text)[-1].is_open == is_open
+def test_what_has_no_end(text: str, offers: list[str], schema: Schema) -> None:
+    found = offered(f'{HEAD}  filter "f" {{ require {text}', schema)
+    assert found == offers
