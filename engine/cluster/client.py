@@ -209,140 +209,6 @@ _MOST_MESSAGE = 1 << 20
 _READ_BYTES = 2 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A request to the API server; nothing may arrive for `idle_seconds`, None for any time."""
-
-    method: str
-    path: str
-    params: Sequence[tuple[str, str]]
-    headers: Mapping[str, str]
-    body: bytes | None = None
-    idle_seconds: float | None = None
-
-
-class ApiSession:
-    """Session with one identity, which is renewed when the server does not accept it.
-
-    `connect` makes one, inside a running loop.
-    """
-
-    def __init__(self, load: Load, identity: Identity) -> None:
-        self._load = load
-        self._identity = identity
-        self._connections = _Connections(identity.configuration)
-        self._trust = _trust(identity.configuration)
-        self._renewing = asyncio.Lock()
-        self._generation = 0
-
-    @property
-    def host(self) -> str:
-        return str(self._identity.configuration.host)
-
-    async def send(self, request: _Request) -> aiohttp.ClientResponse:
-        """An answer whose body is still to be read.
-
-        Raises aiohttp.ClientError, OSError (TimeoutError is one) and ApiUnreachableError.
-        """
-        return await self._accepted(lambda: self._send(request))
-
-    async def websocket(
-        self, path: str, params: Sequence[tuple[str, str]], agent: str, protocol: str
-    ) -> aiohttp.ClientWebSocketResponse:
-        """An open WebSocket. Raises as `send`; a refusal is a WSServerHandshakeError."""
-        return await self._accepted(lambda: self._websocket(path, params, agent, protocol))
-
-    async def close(self) -> None:
-        await self._connections.close()
-
-    async def _accepted(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The outcome of an attempt, or of another with new credentials, if ours are refused."""
-        generation = self._generation
-        try:
-            found = await attempt()
-            if not isinstance(found, aiohttp.ClientResponse) or found.status != _UNAUTHORIZED:
-                return found
-            found.release()
-        except aiohttp.WSServerHandshakeError as error:
-            if error.status != _UNAUTHORIZED:
-                raise
-        except aiohttp.ClientConnectorCertificateError:
-            pass  # the authority may have been replaced, and renewing reads its file again
-        await self._renew(generation)
-        return await attempt()
-
-    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
-        common = await self._common(request.headers)
-        response: aiohttp.ClientResponse = await self._connections.session.request(
-            request.method,
-            self.host + request.path,
-            params=list(request.params),
-            data=request.body,
-            timeout=aiohttp.ClientTimeout(
-                sock_connect=_CONNECT_SECONDS, sock_read=request.idle_seconds
-            ),
-            allow_redirects=False,  # the API server never redirects, and a token is for it alone
-            **common,
-        )
-        return response
-
-    async def _websocket(
-        self, path: str, params: Sequence[tuple[str, str]], agent: str, protocol: str
-    ) -> aiohttp.ClientWebSocketResponse:
-        common = await self._common({"User-Agent": agent})
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            socket: aiohttp.ClientWebSocketResponse = await self._connections.session.ws_connect(
-                self.host + path,
-                params=list(params),
-                protocols=(protocol,),
-                max_msg_size=_MOST_MESSAGE,
-                **common,
-            )
-        return socket
-
-    async def _common(self, headers: Mapping[str, str]) -> dict[str, Any]:
-        """What all requests have: these headers, with whom we are and act as, and the proxy."""
-        token = await self._authorization()
-        own = [*self._identity.headers, *([("Authorization", token)] if token else ())]
-        return {
-            "headers": [*headers.items(), *own],
-            "proxy": self._connections.proxy,
-            "proxy_headers": self._connections.rest.proxy_headers,
-            "server_hostname": self._connections.rest.server_hostname,
-        }
-
-    async def _renew(self, generation: int) -> None:
-        """Read the credentials again, unless that has happened since `generation`.
-
-        If certificates have changed, connections are replaced, and their requests break off.
-        """
-        async with self._renewing:
-            if generation != self._generation:
-                return
-            try:
-                identity = await self._load()
-                trust = _trust(identity.configuration)
-                if trust != self._trust:
-                    old = self._connections
-                    self._connections = _Connections(identity.configuration)
-                    self._trust = trust
-                    await old.close()
-            except (ClusterConfigurationError, OSError) as error:
-                raise ApiUnreachableError(str(error)) from error
-            self._identity = identity
-            self._generation += 1
-
-    async def _authorization(self) -> str | None:
-        """The header with the token. This call reads token files again when that is due."""
-        try:
-            settings = await self._identity.configuration.auth_settings()
-        except Exception as error:  # a plugin, a file or an identity provider raises anything
-            raise ApiUnreachableError(f"the token cannot be read: {error}") from error
-        token = settings.get("BearerToken")
-        # A token file may end in a newline, which a header must not contain.
-        return None if token is None or not token["value"] else str(token["value"]).strip()
-
-
 class _Connections:
     """The connections to an API server, and their proxy.
 
@@ -387,17 +253,28 @@ _TRANSPORT = (aiohttp.ClientError, OSError)
 
 
 class ApiClient:
-    """An API server. `connect` makes one."""
+    """An API server, with one identity, which is renewed when the server does not accept it.
 
-    def __init__(self, session: ApiSession, throttle: Throttle, user_agent: str) -> None:
-        self._session = session
+    `connect` makes one, inside a running loop.
+    """
+
+    def __init__(self, load: Load, identity: Identity, throttle: Throttle, user_agent: str) -> None:
+        self._load = load
+        self._identity = identity
         self._throttle = throttle
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
+        self._agent = user_agent
+        self._connections = _Connections(identity.configuration)
+        self._trust = _trust(identity.configuration)
+        self._renewing = asyncio.Lock()
+        self._generation = 0
 
     @property
     def host(self) -> str:
         """The URL of the API server, for messages."""
-        return self._session.host
+        return str(self._identity.configuration.host)
+
+    async def close(self) -> None:
+        await self._connections.close()
 
     async def request(
         self,
@@ -416,14 +293,12 @@ class ApiClient:
         is not received: what an extension of the API server sends may be of any size.
         Raises ApiError and ApiUnreachableError, NotSentError among them.
         """
-        headers = self._headers
-        if body is not None:
-            headers = {**headers, "Content-Type": content_type}
+        headers = {} if body is None else {"Content-Type": content_type}
         now, began = asyncio.get_running_loop().time, None
         try:
             async with asyncio.timeout(timeout_seconds), self._throttle.slot():
                 began = now()
-                response = await self._send(_Request(method, path, params, headers, body))
+                response = await self._send(method, path, params, headers, body)
                 async with response:
                     if most_bytes is None:
                         return await response.read()
@@ -449,11 +324,10 @@ class ApiClient:
         Reading raises ApiUnreachableError when nothing arrives for `idle_seconds` and when the
         connection breaks.
         """
-        headers = {**self._headers, "Accept-Encoding": "identity"}
-        request = _Request("GET", path, params, headers, idle_seconds=idle_seconds)
+        headers = {"Accept-Encoding": "identity"}
         try:
             async with asyncio.timeout(idle_seconds):
-                response = await self._send(request)
+                response = await self._send("GET", path, params, headers, seconds=idle_seconds)
         except _TRANSPORT as error:
             raise self._unreachable(error, idle_seconds) from error
         try:
@@ -467,9 +341,21 @@ class ApiClient:
         self, path: str, params: Sequence[tuple[str, str]], protocol: str
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A WebSocket with this subprotocol. Opening raises ApiError and ApiUnreachableError."""
-        agent = self._headers["User-Agent"]
+
+        async def opened() -> aiohttp.ClientWebSocketResponse:
+            common = await self._common({})
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                found: aiohttp.ClientWebSocketResponse = await self._connections.session.ws_connect(
+                    self.host + path,
+                    params=list(params),
+                    protocols=(protocol,),
+                    max_msg_size=_MOST_MESSAGE,
+                    **common,
+                )
+            return found
+
         try:
-            socket = await self._session.websocket(path, params, agent, protocol)
+            socket = await self._accepted(opened)
         except aiohttp.WSServerHandshakeError as error:
             raise ApiError(error.status, "", error.message) from error
         except _TRANSPORT as error:
@@ -477,13 +363,98 @@ class ApiClient:
         async with socket:
             yield socket
 
-    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
-        """An answer with a success status. Raises ApiError for any other."""
-        response = await self._session.send(request)
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        seconds: float | None = None,
+    ) -> aiohttp.ClientResponse:
+        """An answer with a success status, whose body is still to be read.
+
+        Something arrives within so many seconds. Raises ApiError for another status,
+        aiohttp.ClientError, OSError (TimeoutError is one) and ApiUnreachableError.
+        """
+
+        async def sent() -> aiohttp.ClientResponse:
+            common = await self._common({"Accept": "application/json", **headers})
+            found: aiohttp.ClientResponse = await self._connections.session.request(
+                method,
+                self.host + path,
+                params=list(params),
+                data=body,
+                timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=seconds),
+                # The API server never redirects, and a token is for it alone.
+                allow_redirects=False,
+                **common,
+            )
+            return found
+
+        response = await self._accepted(sent)
         if response.status >= 300:
             async with response:
                 raise error_of(response.status, response.headers, await response.read())
         return response
+
+    async def _accepted(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The outcome of an attempt, or of another with new credentials, if ours are refused."""
+        generation = self._generation
+        try:
+            found = await attempt()
+            if not isinstance(found, aiohttp.ClientResponse) or found.status != _UNAUTHORIZED:
+                return found
+            found.release()
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != _UNAUTHORIZED:
+                raise
+        except aiohttp.ClientConnectorCertificateError:
+            pass  # the authority may have been replaced, and renewing reads its file again
+        await self._renew(generation)
+        return await attempt()
+
+    async def _common(self, headers: Mapping[str, str]) -> dict[str, Any]:
+        """What all requests have: these headers, with whom we are and act as, and the proxy."""
+        token = await self._authorization()
+        own = [*self._identity.headers, *([("Authorization", token)] if token else ())]
+        return {
+            "headers": [("User-Agent", self._agent), *headers.items(), *own],
+            "proxy": self._connections.proxy,
+            "proxy_headers": self._connections.rest.proxy_headers,
+            "server_hostname": self._connections.rest.server_hostname,
+        }
+
+    async def _renew(self, generation: int) -> None:
+        """Read the credentials again, unless that has happened since `generation`.
+
+        If certificates have changed, connections are replaced, and their requests break off.
+        """
+        async with self._renewing:
+            if generation != self._generation:
+                return
+            try:
+                identity = await self._load()
+                trust = _trust(identity.configuration)
+                if trust != self._trust:
+                    old = self._connections
+                    self._connections = _Connections(identity.configuration)
+                    self._trust = trust
+                    await old.close()
+            except (ClusterConfigurationError, OSError) as error:
+                raise ApiUnreachableError(str(error)) from error
+            self._identity = identity
+            self._generation += 1
+
+    async def _authorization(self) -> str | None:
+        """The header with the token. This call reads token files again when that is due."""
+        try:
+            settings = await self._identity.configuration.auth_settings()
+        except Exception as error:  # a plugin, a file or an identity provider raises anything
+            raise ApiUnreachableError(f"the token cannot be read: {error}") from error
+        token = settings.get("BearerToken")
+        # A token file may end in a newline, which a header must not contain.
+        return None if token is None or not token["value"] else str(token["value"]).strip()
 
     async def _lines(
         self, response: aiohttp.ClientResponse, idle_seconds: float
@@ -548,8 +519,10 @@ async def connect(
     """
     load = find(kubeconfig, context, service_account)
     identity = await load()
+    system = f"{platform.system()}/{platform.machine()}".lower()
+    agent = f"placet/{version} ({system})"
     try:
-        session = ApiSession(load, identity)
+        client = ApiClient(load, identity, Throttle(limits, time.monotonic), agent)
     except OSError as error:  # ssl.SSLError is one
         reason = os_reason(error)
         if isinstance(error, ssl.SSLError):
@@ -558,12 +531,10 @@ async def connect(
         text = f"the certificates cannot be used: {reason}"
         hint = "give certificates and keys in PEM form, and fields that end in `-data` in base64"
         raise ClusterConfigurationError(text, hint) from error
-    system = f"{platform.system()}/{platform.machine()}".lower()
-    throttle = Throttle(limits, time.monotonic)
     try:
-        yield ApiClient(session, throttle, f"placet/{version} ({system})")
+        yield client
     finally:
-        await session.close()
+        await client.close()
 
 
 def proxy_of(address: str) -> str | None:
