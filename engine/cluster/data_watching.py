@@ -1,6 +1,7 @@
-"""Watching: the sources of tables of data that say when they change.
+"""Watching: how sources of tables of data do, and those that say when they change.
 
-Each function is the work of one source, and runs until it is cancelled. A ConfigMap and objects
+A SourceState has what is known of one source, and a DataKeeper keeps it. Each function that watches
+is the work of one source, and runs until it is cancelled. A ConfigMap and objects
 are followed by a reflector, as nodes and pods are; of an object only its row is kept. A file is
 looked at every second, in a thread, as policies are.
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
@@ -40,11 +41,20 @@ from engine.data import (
     rows_of_text,
 )
 from engine.errors import ApiError, ApiUnreachableError
+from engine.fairness import ByteAccounts
 from engine.program.frame import Frame
-from engine.program.tables import MOST_BYTES, TableSpec
+from engine.program.tables import (
+    MOST_BYTES,
+    Labels,
+    SourceStatus,
+    Table,
+    TableSpec,
+    source_label,
+)
 from engine.work import shared_pause
 from grammar.messages.texts import os_reason, shown
-from grammar.values.time import Timestamp
+from grammar.tree.policy import FromConfigMap
+from grammar.values.time import NEVER, SECOND, Timestamp
 from policies.disk import Disk, Visit, contents
 from policies.loader import Watcher
 from policies.resource import read_json
@@ -59,33 +69,156 @@ _LOOK_SECONDS = 1.0
 _FEW_AGAIN = MOST_OBJECTS * 9 // 10
 # A right that is given is used within half a minute.
 _TIMING = Timing(backoff_most=15.0, backoff_reset=60.0)
-_MOST_SHOWN = 120
+_MOST_SHOWN, _MOST_ERROR = 120, 400
+# What statuses say of a source that is asked again and again changes so often at most, while the
+# reason stays.
+_TOLD_SECONDS = 60.0
+# Is told how a source of this `source_label` does: the reason of a failure, and its text.
+# Both are empty when it works again. The reason `left_out` has no text: other rows were read.
+Note = Callable[[str, str, str], None]
+# Rows, made in a thread. Raises DataError.
+Parse = Callable[[Callable[[], RowSample | None]], Awaitable[RowSample | None]]
 # Why there are no rows of a text.
-NO_ROOM = "its rows take more memory than is left for its namespace"
+_NO_ROOM = "its rows take more memory than is left for its namespace"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedSource:
-    """A watched source: the declaration, and who is told of the rows.
+class SourceState:
+    """State of a source: the last table, and the present problem.
 
-    `take` gets other rows, `works` is called if they are as before, and `fail` gets a reason and a
-    text. `parse` runs a function in a thread. `now` is in nanoseconds. `room` gives the most bytes
-    that the rows may take, None where there is no bound.
+    The rows of a ConfigMap are on the account of its namespace, whoever reads them. `parse` runs a
+    function in a thread. `now` is in nanoseconds.
     """
 
-    spec: TableSpec
-    take: Callable[[RowSample], None]
-    works: Callable[[], None]
-    fail: Callable[[str, str], None]
-    parse: Callable[[Callable[[], RowSample | None]], Awaitable[RowSample | None]]
-    now: Callable[[], int]
-    room: Callable[[], int | None] = lambda: None
+    def __init__(
+        self,
+        spec: TableSpec,
+        changed: Callable[[], None],
+        note: Note,
+        now: Callable[[], int],
+        accounts: ByteAccounts,
+        parse: Parse,
+    ) -> None:
+        """`changed` is called when there is another table."""
+        self.spec = spec
+        source = spec.source
+        self._owner = source.name.partition("/")[0] if isinstance(source, FromConfigMap) else ""
+        self._accounts = accounts
+        self._key = f"data/{spec.digest}"
+        self.table: Table | None = None
+        self.error = self.reason = self.told_error = ""
+        # When it began to fail, in nanoseconds.
+        self.since: int | None = None
+        # When the told error was new, by the event loop.
+        self._told_at = 0.0
+        # The room for rows when it failed last.
+        self._lacking = 0
+        self._newest = 0
+        self._left_out, self._cause, self._doubt = 0, "", ""
+        self._changed = changed
+        self._note = note
+        self.now = now
+        self.parse = parse
+
+    @property
+    def label(self) -> str:
+        return source_label(self.spec.name, self.spec.source.word)
+
+    def room(self) -> int | None:
+        """The most bytes of rows, None without a bound."""
+        return self._accounts.room(self._owner, self._key) if self._owner else None
+
+    @property
+    def may_have_room(self) -> bool:
+        """Whether there is more room than when there was too little."""
+        return self.reason == "no_room" and (self.room() or 0) > self._lacking
+
+    def close(self) -> None:
+        """Nobody reads the rows any more."""
+        self._accounts.drop(self._key)
+        self.table = None
+
+    def take(self, sample: RowSample) -> None:
+        """There are other rows, or the same at another time."""
+        if not self._accounts.keep(self._owner, self._key, sample.bytes):
+            self.fail("no_room", _NO_ROOM)
+            return
+        if not self.spec.source.is_watched:
+            times = (row.time.nanos for row in sample.rows.values())
+            self._newest = max(times, default=self.now())
+        self._left_out, self._cause, self._doubt = sample.left_out, sample.cause, sample.doubt
+        self._heal()
+        if sample.left_out:
+            self._note(self.label, "left_out", "")
+        self.table = Table(self.spec, sample.rows, shared=sample.shared)
+        self._changed()
+
+    def works(self) -> None:
+        """The rows are as they were, and the source says so."""
+        self._heal()
+        if self.table is not None and self.table.until != NEVER:
+            self.table = replace(self.table, until=NEVER)
+            self._changed()
+
+    def fail(self, reason: str, error: str) -> None:
+        """There is nothing new from now on: the last rows of what is watched hold for a while."""
+        self.error = shown(error, _MOST_ERROR)
+        self._lacking = self.room() or 0
+        is_watched, now = self.spec.source.is_watched, asyncio.get_running_loop().time()
+        if reason != self.reason or is_watched or now >= self._told_at + _TOLD_SECONDS:
+            self.reason, self.told_error, self._told_at = reason, self.error, now
+        self._note(self.label, reason, self.error)
+        if self.since is not None:
+            return
+        self.since = self.now()
+        if self.table is not None and is_watched:
+            until = self.since + int(self.spec.stale * SECOND)
+            self.table = replace(self.table, until=until)
+            self._changed()
+
+    def _heal(self) -> None:
+        if self.error:
+            self._note(self.label, "", "")
+        self.error = self.reason = self.told_error = ""
+        self.since = None
+
+    def status(
+        self, policies: tuple[str, ...], nodes: Labels, keys: Collection[str]
+    ) -> SourceStatus:
+        """How it does; rows should have the `keys` of nodes, if a policy reads them so."""
+        now, table, spec = self.now(), self.table, self.spec
+        until = self._newest + int(spec.stale * SECOND)
+        until = table.until if table is not None and spec.source.is_watched else until
+        is_stale = table is None or until <= now
+        # Rows that are not read any more say nothing about the nodes that there are.
+        read = None if self.error and is_stale else table
+        useless, lacking = ("", None) if read is None else read.use(nodes, keys)
+        odd, reason = useless or self._doubt, "useless" if useless else "doubtful"
+        return SourceStatus(
+            spec.name,
+            spec.digest,
+            spec.source.word,
+            policies,
+            rows=0 if table is None else len(table.rows),
+            age=None if table is None else self._age(now),
+            error=self.error or odd,
+            reason=self.reason or (reason if odd else ""),
+            told_error=self.told_error or odd,
+            is_stale=is_stale,
+            left_out=self._left_out,
+            cause=self._cause,
+            lacking=lacking,
+        )
+
+    def _age(self, now: int) -> float:
+        """The seconds since the source last said so: 0 while a watch works."""
+        since = (self.since or now) if self.spec.source.is_watched else self._newest
+        return max(0, now - since) / SECOND
 
 
 class _TextRows:
     """The rows of a text that may change: only another text is read again."""
 
-    def __init__(self, watched: WatchedSource) -> None:
+    def __init__(self, watched: SourceState) -> None:
         self._watched = watched
         # The digest of the last text, and what is wrong with it.
         self._last = b""
@@ -96,7 +229,7 @@ class _TextRows:
         try:
             found = await self._watched.parse(lambda: self._rows(text(), name))
         except NoRoomError:
-            self._last, self._wrong = b"", ("no_room", NO_ROOM)
+            self._last, self._wrong = b"", ("no_room", _NO_ROOM)
         except DataError as error:
             self._wrong = "unusable", str(error)
         except SourceError as error:
@@ -152,7 +285,7 @@ class FileWatch:
         return contents(self.path, MOST_BYTES, takes_pipes=False)
 
 
-async def watch_file(watched: WatchedSource, file: FileWatch) -> None:
+async def watch_file(watched: SourceState, file: FileWatch) -> None:
     """Looks at a file again and again."""
     rows, failure = _TextRows(watched), ""
     while True:
@@ -178,7 +311,7 @@ class _Reflected:
 
     def __init__(
         self,
-        watched: WatchedSource,
+        watched: SourceState,
         api: DataApi,
         resource: Resource,
         store: ObjectStore[Any],
@@ -226,7 +359,7 @@ class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
-async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry: str) -> None:
+async def watch_configmap(watched: SourceState, api: DataApi, name: str, entry: str) -> None:
     """Follows one ConfigMap, `namespace/name`, of which one entry is read."""
     namespace, _, short = name.partition("/")
     path, changed = path_of(CORE, "configmaps", namespace), asyncio.Event()
@@ -412,7 +545,7 @@ class ObjectRows:
         return not is_same
 
 
-async def watch_objects(watched: WatchedSource, api: DataApi, kind: str) -> None:
+async def watch_objects(watched: SourceState, api: DataApi, kind: str) -> None:
     """Follows all objects of a kind."""
     resource = await _discovered(watched, api, kind)
     changed = asyncio.Event()
@@ -446,7 +579,7 @@ async def watch_objects(watched: WatchedSource, api: DataApi, kind: str) -> None
     await following.run(apply)
 
 
-async def _discovered(watched: WatchedSource, api: DataApi, kind: str) -> Resource:
+async def _discovered(watched: SourceState, api: DataApi, kind: str) -> Resource:
     """The resource of a kind, as soon as the cluster has it."""
     backoff = Backoff(_TIMING, time.monotonic, partial(float, 0))
     while True:
