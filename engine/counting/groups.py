@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple, Protocol, assert_never
 
 import msgspec
@@ -57,9 +56,9 @@ _MOST_KEPT = 3
 
 
 # The nodes that a spread counts for a pod, by its `nodes`; None where it counts every node.
-_COUNTED: Mapping[NodeSet, Callable[[object], Callable[[object], bool]] | None] = {
-    "eligible": eligibility.eligible_for,
-    "selected": lambda pod: partial(eligibility.matches_affinity, pod),
+_COUNTED: Mapping[NodeSet, Callable[[object, object], bool] | None] = {
+    "eligible": eligibility.is_eligible,
+    "selected": eligibility.matches_affinity,
     "all": None,
 }
 
@@ -500,10 +499,10 @@ class CountGroups:
                         until[number] = frame.until
                 ids[portion] = found
                 if self._is_counted is not None:
-                    counts = self._is_counted(frame.pod)
+                    counts, pod = self._is_counted, frame.pod
                     pairs = zip(found, portion.tolist(), strict=True)
                     counted[portion] = [
-                        group if group >= 0 and counts(table.nodes[row]) else OUTSIDE
+                        group if group >= 0 and counts(pod, table.nodes[row]) else OUTSIDE
                         for group, row in pairs
                     ]
                 self._fresh.worked_out(table, portion, until)

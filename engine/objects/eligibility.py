@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -144,21 +143,6 @@ def is_eligible(pod: Record, node: Record) -> bool:
     if spec is not None and spec.unschedulable:
         return False
     return matches_affinity(pod, node) and tolerates(pod, node)
-
-
-def eligible_for(pod: Record) -> Callable[[Record], bool]:
-    """`is_eligible` for one pod: most pods select no nodes, and most nodes have no taints."""
-    spec = pod.spec
-    if spec is not None and (spec.nodeSelector or (spec.affinity and spec.affinity.nodeAffinity)):
-        return partial(is_eligible, pod)
-
-    def counts(node: Record) -> bool:
-        spec = node.spec
-        if spec is None or not (spec.taints or spec.unschedulable):
-            return True
-        return is_eligible(pod, node)
-
-    return counts
 
 
 # ---- taints and node affinity

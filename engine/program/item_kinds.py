@@ -80,9 +80,7 @@ class ItemKinds:
     ) -> None:
         self._items = items.read
         self._slot = items.slot
-        self._parts = parts = items.parts
-        self._is_single = len(parts) == 1
-        self._read = _together(*parts)
+        self._parts = items.parts
         self._weight = items.weight
         # Steps that are not taken cannot be told.
         self._wanted = () if charges else items.wanted
@@ -90,7 +88,7 @@ class ItemKinds:
         self._room = room
         self._passive = passive
         self._column: dict[str, NodeItems] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[tuple[Hashable, ...], int] = {}
         # An item of each kind, and the kinds with each text of a wanted part; None has errors.
         self._samples: list[object] = []
         self._by_text: list[dict[str | None, list[int]]] = [{} for _ in self._wanted]
@@ -175,22 +173,21 @@ class ItemKinds:
         return kept
 
     def _kinds(self, items: Sequence[object], frame: Frame) -> tuple[int, ...]:
-        local, slot, read, numbers = frame.locals, self._slot, self._read, self._numbers
+        local, slot, parts, numbers = frame.locals, self._slot, self._parts, self._numbers
         found = []
         for item in items:
             local[slot] = item
             try:
-                key = read(frame)
+                key = tuple([part(frame) for part in parts])
             except EvaluationError:
-                told = tuple([_told(part, frame) for part in self._parts])
-                key = told[0] if self._is_single else told
+                key = tuple([_told(part, frame) for part in parts])
             number = numbers.get(key)
             if number is None:
                 number = numbers[key] = len(self._samples)
                 self._samples.append(item)
                 self._take(_KIND_BYTES)
                 for (at, _), by_text in zip(self._wanted, self._by_text, strict=True):
-                    part = key if self._is_single else key[at]  # type: ignore[index]
+                    part = key[at]
                     text = part if isinstance(part, str) else None
                     by_text.setdefault(text, []).append(number)
             found.append(number)
@@ -247,19 +244,6 @@ class ItemKinds:
         self._evaluated = 0
         self.steps = None if self.steps is None else {}
         self.decisive = set()
-
-
-def _together(one: ReadKey, *others: ReadKey) -> ReadKey:
-    """The closure of the values of all parts. It is called for every pod there is."""
-    match others:
-        case ():
-            return one
-        case (other,):
-            return lambda frame: (one(frame), other(frame))
-        case (other, third):
-            return lambda frame: (one(frame), other(frame), third(frame))
-        case _:
-            return lambda frame: (one(frame), *[part(frame) for part in others])
 
 
 def _told(part: ReadKey, frame: Frame) -> Hashable:
