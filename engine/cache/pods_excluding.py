@@ -1,14 +1,13 @@
 """PodsExcluding: the pods of a cluster as if some of them were gone, for one question.
 
-A look at a node after an eviction counts with them, and PodsMoved count for a plan that moves some
-pods. They live as long as the question.
+A look at a node after an eviction counts with them, and a plan that moves some pods, too. They live
+as long as the question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from engine.cache.cache import Cache
@@ -21,8 +20,6 @@ from engine.objects.request_pod import Namespace
 # The pods of the cluster, as far as they are known.
 KnownPods: TypeAlias = "Cache | PodsExcluding"
 
-NOBODY: Mapping[str, Peer] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class TalliesExcluding:
@@ -33,7 +30,7 @@ class TalliesExcluding:
 
     tallies: Tallies | TalliesExcluding
     gone: Mapping[str, Peer]
-    there: Mapping[str, Peer] = field(default_factory=lambda: NOBODY)
+    there: Mapping[str, Peer]
 
     def get(self, name: Hashable, scope: Scope, counts: Adds, *given: Any) -> Tally:
         whole = self.tallies.get(name, scope, counts, *given)
@@ -61,22 +58,27 @@ class TalliesExcluding:
 
 
 class PodsExcluding:
-    """The pods of the cluster without some of them, as a PodCounter needs them."""
+    """The pods of the cluster without some of them, as a PodCounter needs them.
 
-    def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
+    Those that moved are `there` instead: on another node, or waiting for one.
+    """
+
+    def __init__(self, pods: KnownPods, gone: Iterable[Peer], there: Iterable[Peer] = ()) -> None:
         self._pods = pods
-        self._gone = {key_of(pod): pod for pod in gone}
-        self.tallies: Tallies | TalliesExcluding = TalliesExcluding(pods.tallies, self._gone)
+        self._gone, self._there = ({key_of(pod): pod for pod in each} for each in (gone, there))
+        self.tallies: Tallies | TalliesExcluding
+        self.tallies = TalliesExcluding(pods.tallies, self._gone, self._there)
 
     @property
     def ended(self) -> EndedPods:
         return self._pods.ended
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
+        yield from ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
+        yield from ((key, pod) for key, pod in self._there.items() if scope.holds(pod))
 
     def pod(self, key: str) -> Peer | None:
-        return None if key in self._gone else self._pods.pod(key)
+        return self._there.get(key) if key in self._gone else self._pods.pod(key)
 
     @property
     def assumptions(self) -> Mapping[str, object]:
@@ -98,20 +100,3 @@ class PodsExcluding:
     def nominated(self) -> Mapping[str, Peer]:
         every = self._pods.nominated
         return {key: pod for key, pod in every.items() if key not in self._gone}
-
-
-class PodsMoved(PodsExcluding):
-    """The pods of the cluster with some of them elsewhere: on another node, or waiting for one."""
-
-    def __init__(self, pods: KnownPods, moved: Collection[tuple[Peer, Peer]]) -> None:
-        """Each of the pods as the cache has it, and as it would be."""
-        super().__init__(pods, [pod for pod, _ in moved])
-        self._there = {key_of(pod): pod for _, pod in moved}
-        self.tallies = TalliesExcluding(pods.tallies, self._gone, self._there)
-
-    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        yield from super().within(scope)
-        yield from ((key, pod) for key, pod in self._there.items() if scope.holds(pod))
-
-    def pod(self, key: str) -> Peer | None:
-        return self._there.get(key) or super().pod(key)

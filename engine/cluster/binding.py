@@ -164,7 +164,7 @@ class Binder:
 
     async def idle(self) -> None:
         """Return when no pod is being bound. What waits is given up."""
-        self.end_waits("this replica ends")
+        self.end_waits()
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
         for task in self._checks:
@@ -176,8 +176,9 @@ class Binder:
             part.review()
         self.waits.review(self._engine.registry)
 
-    def end_waits(self, why: str) -> None:
+    def end_waits(self) -> None:
         """Gives up the bindings that wait for a condition, or for a part of decisions."""
+        why = "this replica ends"
         for part in self._engine.parts:
             part.end(why)
         self.waits.end(why)

@@ -221,7 +221,7 @@ class PodCounter:
         return found
 
     def counted_pods(
-        self, clause: CountClause, groups: CountGroups, wanted: Collection[int], *, predicted: bool
+        self, clause: CountClause, groups: CountGroups, wanted: Collection[int]
     ) -> Generator[None, None, list[PodInGroup]]:
         """The pods that `count` adds up in these groups, by name.
 
@@ -250,8 +250,7 @@ class PodCounter:
             if pod.nodeName and is_on(pod.nodeName) and pod.uid != uid and is_counted(pod):
                 found.append(PodInGroup(key, "in flight" if pod.uid in assumed else "bound"))
         for each in self._in_flight:
-            ends = ids[[each.predicted]] if predicted else each.groups(ids)
-            is_there = bool(np.isin(ends, list(wanted)).any())
+            is_there = bool(np.isin(each.groups(ids), list(wanted)).any())
             if is_there and (flying := each.pod) is not None and is_counted(flying):
                 found.append(PodInGroup(key_of(flying), "in flight"))
         ahead = (p for p in self._nominated if is_on(p.nominatedNodeName) and is_counted(p))

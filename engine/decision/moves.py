@@ -23,7 +23,7 @@ from engine.cache.node_table import (
     with_pods,
     without,
 )
-from engine.cache.pods_excluding import KnownPods, PodsMoved
+from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
 from engine.counting.groups import CountHeadroom
 from engine.counting.node_groups import counted_on_the_way
@@ -90,14 +90,15 @@ class MovedPods:
             self._there.setdefault(node, (set(), []))[1].append(replace(pod, nodeName=node))
             self._views.pop(node, None)
 
-    def pods(self, known: KnownPods) -> PodsMoved:
+    def pods(self, known: KnownPods) -> PodsExcluding:
         """The pods of the cluster as they are on paper; who has gone meanwhile is not there."""
-        found = []
+        gone, there = list[Peer](), list[Peer]()
         for key, (pod, node) in self._moved.items():
             now = known.pod(key)
             if now is not None and (now.uid, now.nodeName) == (pod.uid, pod.nodeName):
-                found.append((now, replace(now, nodeName=node)))
-        return PodsMoved(known, found)
+                gone.append(now)
+                there.append(replace(now, nodeName=node))
+        return PodsExcluding(known, gone, there)
 
     @property
     def nodes(self) -> Sequence[str]:

@@ -40,7 +40,7 @@ from engine.decision.verdict import Decision, HeldBack, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
-from engine.program.columns import grown
+from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Floats
 from engine.program.program import BindingProgram
 from grammar.values.time import SECOND, Timestamp
@@ -89,7 +89,6 @@ ONLY_REPLICA = ReplicaRole()
 
 # The resources by which kube-scheduler's own NodeResourcesFit tells how full a node is.
 _RESOURCES = ("cpu", "memory")
-_NO_VERSION = -1
 # Odd, without a pattern.
 _FACTOR = np.uint32(0x9E3779B1)
 # The steps of a score, of how full a node is, and of chance, in one number of 63 bits.
@@ -166,8 +165,7 @@ class NodeRanking:
     """
 
     def __init__(self) -> None:
-        self._owner: object = None
-        self._versions = np.empty(0, np.int64)
+        self._fresh = Freshness()
         self._full = np.empty(0, np.float64)
         self._names = np.empty(0, np.uint32)
 
@@ -182,15 +180,13 @@ class NodeRanking:
         return (ranks << (_FULL_BITS + _CHANCE_BITS)) | (full << _CHANCE_BITS) | chance
 
     def _update(self, table: NodeTable, rows: NodeRows) -> None:
-        if self._owner is not table.owner:
-            self._owner, self._versions = table.owner, self._versions[:0]
         size = len(table.nodes)
-        self._versions = grown(self._versions, size, _NO_VERSION)
         self._full, self._names = grown(self._full, size, 0), grown(self._names, size, 0)
-        for row in rows[self._versions[rows] != table.versions[rows]].tolist():
-            if (node := table.nodes[row]) is not None:
-                self._full[row], self._names[row] = _fullness(node), crc32(node.name.encode())
-        self._versions[rows] = table.versions[rows]
+        for portion in self._fresh.stale(table, lambda: 0, rows):
+            for row in portion.tolist():
+                if (node := table.nodes[row]) is not None:
+                    self._full[row], self._names[row] = _fullness(node), crc32(node.name.encode())
+            self._fresh.worked_out(table, portion)
 
 
 def _fullness(node: NodeWithPods) -> float:
@@ -273,9 +269,12 @@ class Placement:
         if abs(self._now().nanos - created.nanos) < _NEW_SECONDS * SECOND:
             raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
 
-    def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
+    def counter(
+        self, table: NodeTable, context: CountContext, pods: KnownPods | None = None
+    ) -> PodCounter:
+        """The counter for a pod, if these are the pods, or those of the cluster."""
         in_flight = self.in_flight.others(context.pod.uid, table)
-        return PodCounter(self._cluster.pods, in_flight, table, context)
+        return PodCounter(pods or self._cluster.pods, in_flight, table, context)
 
     def allows(self, call: VerbCall, left: NodeWithPods, gone: Collection[Peer]) -> bool:
         """Whether every strict clause would allow the pod on a node with some pods gone.
@@ -297,9 +296,8 @@ class Placement:
 
     def headrooms(self, call: VerbCall, rows: NodeRows, pods: KnownPods) -> Sequence[CountHeadroom]:
         """The headroom of each strict clause on these nodes, if these were the pods."""
-        context, table = call.context(call.snapshot), call.snapshot.table
-        in_flight = self.in_flight.others(context.pod.uid, table)
-        counter = PodCounter(pods, in_flight, table, context)
+        table = call.snapshot.table
+        counter = self.counter(table, call.context(call.snapshot), pods)
         return call.plan.counts.headrooms(counter, table, rows, call.evaluation)
 
     @property

@@ -344,7 +344,7 @@ class Inspection:
         key = clause, tuple(wanted)
         if key not in self._counted:
             groups = yield from self._groups_of(clause)
-            work = self._counter.counted_pods(clause, groups, wanted, predicted=False)
+            work = self._counter.counted_pods(clause, groups, wanted)
             while key not in self._counted:
                 try:
                     next(work)

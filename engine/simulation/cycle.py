@@ -85,8 +85,6 @@ class NodeResources:
         self._allocatable = dict[str, Ints]()
         self._requested = dict[str, Ints]()
         self._scored = {resource: self._none.copy() for resource in _UNNAMED}
-        # Python integers, because the sum of a column may exceed an int64.
-        self._totals = Counter[str]()
 
     def fill(
         self,
@@ -106,7 +104,6 @@ class NodeResources:
                 self._requested[resource] = self._none.copy()
             self._allocatable[resource][row] = has.get(resource, 0)
             self._requested[resource][row] = used.get(resource, 0)
-        self._totals.update(used)
         pods = [scored(pod) for pod in node.pods or ()]
         for resource, column in self._scored.items():
             column[row] = min(sum(each[resource] for each in pods), MOST_AMOUNT)
@@ -166,18 +163,16 @@ class NodeResources:
             if resource not in self._requested:
                 continue
             self._requested[resource][node] += sign * needed
-            self._totals[resource] += sign * needed
         for resource, needed in demanded.scored.items():
             self._scored[resource][node] += sign * needed
 
     def allocatable(self, resource: str) -> int:
-        """The allocatable amount of all nodes together."""
-        column = self._allocatable.get(resource, self._none)
-        return sum(column.tolist())
+        """The allocatable amount of all nodes together, which may exceed an int64."""
+        return sum(self._allocatable.get(resource, self._none).tolist())
 
     def requested(self, resource: str) -> int:
         """The requested amount on all nodes together."""
-        return self._totals[resource]
+        return sum(self._requested.get(resource, self._none).tolist())
 
 
 def resources_of(

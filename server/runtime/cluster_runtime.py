@@ -135,7 +135,7 @@ class StatusReporter:
             is_woken.clear()
             if (binder := self.deciding.binder) is not None:
                 if self.ends():
-                    binder.end_waits("this replica ends")
+                    binder.end_waits()
                 binder.review()
             if uids := woken.take():
                 await self._do(partial(self.requeuer.wake, uids), "requeue pods at once")

@@ -55,7 +55,7 @@ def pods_by_group(counting: Counting, text: str) -> tuple[list[int], list[list[P
     counter = counting.counter()
     counts = counter.count(clause, groups, predicted=False).high.tolist()
     numbers = range(len(counts))
-    works = [counter.counted_pods(clause, groups, [n], predicted=False) for n in numbers]
+    works = [counter.counted_pods(clause, groups, [n]) for n in numbers]
     return counts, [result_of(work) for work in works]
 
 
