@@ -1,9 +1,9 @@
 """Watching: how sources of tables of data do, and those that say when they change.
 
-A SourceState has what is known of one source, and a DataKeeper keeps it. Each function that watches
-is the work of one source, and runs until it is cancelled. A ConfigMap and objects
-are followed by a reflector, as nodes and pods are; of an object only its row is kept. A file is
-looked at every second, in a thread, as policies are.
+A DataKeeper keeps a SourceState for each source. Each function that watches is the work of a
+source, and runs until it is cancelled. A ConfigMap and objects are followed by a reflector, as
+nodes and pods are; of an object only its row is kept. A file is looked at every second, in a
+thread, as policies are.
 """
 
 from __future__ import annotations
