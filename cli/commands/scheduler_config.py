@@ -64,8 +64,6 @@ the extender:
   --verbs VERB,…
     some of {", ".join(VERBS)} (default: {",".join(DEFAULT_VERBS)}; with --policies, those that the
     policies need)
-  --weight NUMBER=10
-    the multiplier of scores
   --http-timeout TIME=5s
     httpTimeout, the same as that of `placet serve`
   --policies PATH,
@@ -74,13 +72,9 @@ the extender:
     again
   --bind-http-timeout TIME
     the httpTimeout of an entry for bind alone; this flag adds that entry and bind
-  --managed-resource NAME,
-    call Placet only for pods with this extended resource; may be given again
   --gate
     call Placet only for pods with the marker `{GATE}`, which pods of namespaces that opt in get
     when they are created
-  --ignorable
-    schedule without Placet when it does not answer
 TLS, for a URL with https:
   --ca FILE
     the CA of Placet's certificate, for caData
@@ -92,10 +86,8 @@ TLS, for a URL with https:
     serverName
   --tls-paths
     write the paths of these files on kube-scheduler's machine instead of their content
-  --insecure
-    trust any server
 """,
-    {"--verbs": _verbs, "NUMBER": int, "FILE": str},
+    {"--verbs": _verbs, "FILE": str},
 )
 
 
@@ -177,17 +169,16 @@ def _extenders(args: argparse.Namespace) -> list[Json]:
     verbs = [verb for verb in VERBS if verb in wanted or (verb == "bind" and bind_timeout)]
     made: Json = {"urlPrefix": args.url, **{f"{verb}Verb": verb for verb in verbs}}
     if "prioritize" in verbs:
-        made["weight"] = args.weight
+        made["weight"] = 10
     if args.url.lower().startswith("https:"):
         made["enableHTTPS"] = True
     if tls := _tls(args):
         made["tlsConfig"] = tls
     made["httpTimeout"] = _duration(args.http_timeout)
     made["nodeCacheCapable"] = True
-    resources = [{"name": name} for name in [GATE] * args.gate + args.managed_resource]
-    if resources:
-        made["managedResources"] = resources
-    made["ignorable"] = args.ignorable
+    if args.gate:
+        made["managedResources"] = [{"name": GATE}]
+    made["ignorable"] = False
     return with_bind_apart(made, _duration(bind_timeout)) if bind_timeout else [made]
 
 
@@ -197,7 +188,7 @@ def _duration(seconds: float) -> str:
 
 def _tls(args: argparse.Namespace) -> Json:
     """The `tlsConfig`: the files with their content, or with `--tls-paths` their paths."""
-    made: Json = {"insecure": args.insecure, "serverName": args.server_name}
+    made: Json = {"serverName": args.server_name}
     for part, path in (("ca", args.ca), ("cert", args.client_cert), ("key", args.client_key)):
         if path is not None and args.tls_paths:
             made[f"{part}File"] = path

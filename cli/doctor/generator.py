@@ -64,7 +64,7 @@ def own_lease(name: str, placets: tuple[str, str] | None = OUR_LEASE) -> str:
 # ---- YAML with reasons
 
 _NO_CA = "without a CA kube-scheduler trusts any server"
-# The reason for a field, or for one value of it.
+# The reason for a field.
 _REASONS: Mapping[str, str] = {
     "kubeconfig": "kube-scheduler ignores its flag --kubeconfig when it has --config",
     "resourceName": "a Lease of its own: with that of kube-scheduler it would wait forever",
@@ -72,28 +72,22 @@ _REASONS: Mapping[str, str] = {
     "100 or more",
     "preemptVerb": "otherwise pods are evicted from nodes that are rejected afterwards",
     "bindVerb": "at most one extender may have it; needs `placet serve --bind`",
-    "weight: 10": "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at "
-    "most",
+    "weight": "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at most",
     "caData": _NO_CA,
     "caFile": _NO_CA,
-    "insecure": "trusts any server: for trials only",
     "serverName": "the name in Placet's certificate",
     "httpTimeout": "the same as `placet serve --http-timeout`, which answers in four fifths of it",
-    "nodeCacheCapable: true": "with whole nodes, kube-scheduler 1.36 treats every node as idle "
-    "when it scores",
-    "nodeCacheCapable: false": "whole nodes in requests: kube-scheduler 1.36 then treats every "
-    "node as idle",
+    "nodeCacheCapable": "with whole nodes, kube-scheduler 1.36 treats every node as idle when it "
+    "scores",
     "managedResources": "pods that request none of these are scheduled without policies",
-    "ignoredByScheduler": "kube-scheduler no longer checks whether a node has enough of it",
-    "ignorable: false": "true would schedule pods without policies when Placet does not answer",
-    "ignorable: true": "when Placet does not answer, pods are scheduled without policies",
+    "ignorable": "true would schedule pods without policies when Placet does not answer",
 }
 # The reasons in an entry for bind alone.
 _OF_BIND: Mapping[str, str] = {
     **_REASONS,
     "bindVerb": "of every pod; at most one extender may have it; needs `placet serve --bind`",
     "httpTimeout": "longer than any policy has a binding wait; kube-scheduler goes on meanwhile",
-    "ignorable: false": "true would bind pods whose wait ends in vain",
+    "ignorable": "true would bind pods whose wait ends in vain",
 }
 # Texts that need no quotes in any version of YAML.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*|[0-9.]+m?[smh]")
@@ -107,10 +101,9 @@ def yaml_of(document: Json) -> str:
 
 def _lines(fields: Json, reasons: Mapping[str, str]) -> Iterator[str]:
     for name, value in fields.items():
-        shown = f"{name}: {_scalar(value)}" if not isinstance(value, dict | list) else f"{name}:"
-        if (why := reasons.get(name) or reasons.get(shown)) is not None:
+        if (why := reasons.get(name)) is not None:
             yield f"# {why}"
-        yield shown
+        yield f"{name}:" if isinstance(value, dict | list) else f"{name}: {_scalar(value)}"
         if isinstance(value, dict):
             yield from (f"  {line}" for line in _lines(value, reasons))
         for item in value if isinstance(value, list) else ():

@@ -112,15 +112,13 @@ CLIENT = ("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key
     [
         (),
         ("--section",),
-        ("--verbs", "filter,prioritize,preempt,bind", "--weight", "3", "--http-timeout", "1500ms"),
+        ("--verbs", "filter,prioritize,preempt,bind", "--http-timeout", "1500ms"),
         (*HTTPS, *CLIENT),
         (*HTTPS, *CLIENT, "--tls-paths"),
-        (*HTTPS, "--insecure"),
-        ("--managed-resource", "a.b/c", "--managed-resource", "a.b/d", "--ignorable"),
         ("--scheduler-name", "second"),
         ("--policies", "gang.policy"),
         (*HTTPS, *CLIENT, "--bind-http-timeout", "1h"),
-        ("--gate", "--managed-resource", "a.b/d", "--bind-http-timeout", "90s"),
+        ("--gate", "--bind-http-timeout", "90s"),
     ],
     ids=" ".join,
 )

@@ -10,6 +10,7 @@ import pytest
 import trustme
 import yaml
 
+from engine.objects.gate import GATE
 from tests.cli.conftest import Placet
 
 ROOT = Path(__file__).parents[3]
@@ -70,8 +71,7 @@ def test_every_field_can_be_said(placet: Placet, tls: Path) -> None:
     written = entry(
         placet,
         *("--url", "https://10.96.0.50/api/scheduler", "--verbs", "bind, filter,prioritize"),
-        *("--weight", "3", "--http-timeout", "1500ms", "--ignorable"),
-        *("--managed-resource", "a.b/c", "--managed-resource", "a.b/d"),
+        *("--http-timeout", "1500ms", "--gate"),
         *("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key"),
         *("--server-name", "placet"),
     )
@@ -84,13 +84,13 @@ def test_every_field_can_be_said(placet: Placet, tls: Path) -> None:
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "bindVerb": "bind",
-        "weight": 3,
+        "weight": 10,
         "enableHTTPS": True,
         "tlsConfig": {"serverName": "placet", **data},
         "httpTimeout": "1.5s",
         "nodeCacheCapable": True,
-        "managedResources": [{"name": "a.b/c"}, {"name": "a.b/d"}],
-        "ignorable": True,
+        "managedResources": [{"name": GATE}],
+        "ignorable": False,
     }
 
 
@@ -103,8 +103,6 @@ def test_tls_files_can_be_named_instead(placet: Placet) -> None:
         "certFile": "/pki/c.crt",
         "keyFile": "/pki/c.key",
     }
-    written = entry(placet, "--url", "https://127.0.0.1", "--insecure")
-    assert written["tlsConfig"] == {"insecure": True}
 
 
 def test_second_scheduler_has_a_name_and_a_lease_of_its_own(placet: Placet) -> None:
@@ -125,9 +123,7 @@ def test_a_scheduler_called_placet_does_not_get_placets_lease(placet: Placet) ->
 
 
 def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
-    done = placet(
-        "scheduler-config", "--ignorable", "--scheduler-name", "x", "--managed-resource", "a.b/c"
-    )
+    done = placet("scheduler-config", "--gate", "--scheduler-name", "x")
     lines = done.out.splitlines()
     assert all(len(line) <= 100 for line in lines)
     reasons = [(a, b) for a, b in pairwise(lines) if a.lstrip().startswith("#")]
@@ -144,11 +140,8 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--url", "127.0.0.1:12345"), "`127.0.0.1:12345` is not a URL of a server"),
         (("--url", "https://10.0.0.1"), "without a CA kube-scheduler trusts any server"),
         (("--tls-paths", "--ca", "/ca.crt"), "the URL begins with `http:`"),
-        (("--weight", "0"), "the `weight` must be greater than 0"),
         (("--verbs", "filter,score"), "`score` is not a verb of an extender"),
         (("--verbs", ""), "`` is not a verb of an extender"),
-        (("--managed-resource", "cpu"), "`cpu` is not an extended resource"),
-        (("--managed-resource", "a.b/c", "--managed-resource", "a.b/c"), "is managed twice"),
         (("--http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "a certificate or key is not in PEM"),
@@ -240,7 +233,7 @@ APART = {
         ),
         (("--bind-http-timeout", "125s"), APART),
         (("--bind-http-timeout", "125s", "--verbs", "filter,prioritize,preempt,bind"), APART),
-        (("--bind-http-timeout", "125s", "--ignorable", "--gate"), APART),
+        (("--bind-http-timeout", "125s", "--gate"), APART),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
