@@ -54,7 +54,7 @@ class FairShares:
 
 
 # The most bytes that a server keeps of all namespaces, with what it makes of them.
-MOST_OF_TENANTS = 160 << 20
+MOST_OF_TENANTS = 96 << 20
 # The most bind calls that are held; a namespace alone has half of them.
 MOST_HELD = 1000
 

@@ -45,8 +45,6 @@ from grammar.values.quantity import Resources
 from grammar.values.time import Timestamp
 
 _LOST = "it is on a card that its node does not have"
-# The bytes of what pods take that are alike.
-_MOST_KEPT = 16 << 20
 
 # ---- what pods take
 
@@ -98,7 +96,7 @@ class CardClaims:
         self._key_of = {name: values_at(read) for name, read in paths.items()}
         self._known: Remembered[Hashable, tuple[CardsProgram, Demand] | None]
         self._known = Remembered(
-            _MOST_KEPT, lambda key, found: bytes_of(key) + bytes_of(found and found[1])
+            size=lambda key, found: bytes_of(key) + bytes_of(found and found[1])
         )
 
     def of(self, clause: str, pod: CardPod) -> Claim | None:

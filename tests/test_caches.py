@@ -16,9 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from engine import fairness
+from engine.cache import cache, census, ended_pods, policy_objects, tallies
 from engine.cards.node_cards import taken
+from engine.decision import journal
+from engine.objects import remembered
+from engine.program import columns
 from grammar.mistakes.readings import clause_of
+from grammar.values import strings
 from grammar.values.addresses import parse_cidr, parse_ip
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
@@ -32,7 +39,9 @@ PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 # The most bytes that one function may remember.
 MOST_BYTES = 48 << 20
 # What a result takes besides the texts that it is made of.
-RESULT_BYTES = 400
+RESULT_BYTES = 220
+# What a server takes in a small cluster.
+BASE_BYTES = 110 << 20
 
 CALL = "of one call or connection, one document or one policy that is read: it goes with that"
 CLUSTER = "has one entry for each object of the cluster, and loses it with the object"
@@ -137,6 +146,7 @@ DICTIONARIES = {
     ),
     COUNTED: (
         "engine/fairness.py: FairQueue._own",
+        "engine/objects/remembered.py: Remembered._own",
         "engine/cache/ended_pods.py: EndedPods._pods",
         "engine/cache/ended_pods.py: EndedPods._spaces",
         "engine/cache/tallies.py: Tallies._censuses",
@@ -395,3 +405,28 @@ def test_a_text_that_is_too_long_is_not_kept(name: str) -> None:
         with suppress(EvaluationError):
             call(text)
         assert function.cache_info().currsize <= before, f"{name} keeps {text[:40]}"
+
+
+def test_what_tenants_can_have_kept_is_less_than_the_memory_of_the_chart() -> None:
+    """Beside what a server takes in a small cluster, as docs/operations/limits.md measures."""
+    functions = sum(
+        function.cache_parameters()["maxsize"] * (known[1] + RESULT_BYTES)
+        for name, function in _kept_functions().items()
+        if (known := KEPT.get(name)) is not None and known[0] is not pattern
+    )
+    kept = (
+        fairness.MOST_OF_TENANTS,
+        cache.MOST_BODIES,
+        policy_objects.MOST_OF_HEADS,
+        ended_pods.MOST_BYTES,
+        tallies.MOST_BYTES,
+        census.MOST_STALE_BYTES,
+        columns.SHARED_BYTES,
+        journal.MOST_BYTES,
+        remembered.MOST_REMEMBERED,
+        pattern.cache_parameters()["maxsize"] * strings.MOST_MEMORY,
+        functions,
+    )
+    values = yaml.safe_load((ROOT / "deploy/chart/values.yaml").read_text("utf-8"))
+    limit = Quantity.parse(values["resources"]["limits"]["memory"]).nanos // 10**9
+    assert BASE_BYTES + sum(kept) <= limit, f"{sum(kept) >> 20} MiB beside {BASE_BYTES >> 20}"

@@ -54,7 +54,7 @@ from engine.objects.resources import Quota
 T = TypeVar("T")
 
 # The bytes of the JSON of waiting pods; a namespace alone has half of them.
-_MOST_BODIES = 64 << 20
+MOST_BODIES = 48 << 20
 
 # ---- nodes
 
@@ -339,7 +339,7 @@ class Cache:
         self.shown = {"nodes": 0, "pods": 0}
         # By uid.
         self._bodies: dict[str, bytes] = {}
-        self._room = ByteAccounts(_MOST_BODIES)
+        self._room = ByteAccounts(MOST_BODIES)
         self._snapshot: Snapshot | None = None
         self._event_handlers: list[PodEventHandler] = []
         self._node_handlers: list[Callable[[str], None]] = []

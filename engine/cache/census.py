@@ -16,7 +16,7 @@ from engine.objects.remembered import bytes_of
 
 # `arrived` is made anew when it has more than this many groups beyond twice those that there are,
 # or so many bytes of texts of groups that are gone.
-_MOST_STALE, _MOST_STALE_BYTES = 1024, 4 << 20
+_MOST_STALE, MOST_STALE_BYTES = 1024, 4 << 20
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Census:
                 del self.groups[key]
                 self._stale += bytes_of(pod.labels) + bytes_of(pod.annotations)
                 most = 2 * len(self.groups) + _MOST_STALE
-                if len(self.arrived) > most or self._stale > _MOST_STALE_BYTES:
+                if len(self.arrived) > most or self._stale > MOST_STALE_BYTES:
                     self.arrived = [(key, group.sample) for key, group in self.groups.items()]
                     self._stale = 0
 

@@ -16,7 +16,7 @@ from grammar.values.time import NEVER, SECOND, Timestamp
 
 # For so long a pod counts after it has ended.
 KEPT_NANOS = 3600 * SECOND
-_MOST, _MOST_BYTES = 20_000, 32 << 20
+_MOST, MOST_BYTES = 20_000, 32 << 20
 # So many failures of one controller are known.
 MOST_FAILURES = 10
 # The last failed pods by the uid of their direct controller, the latest first.
@@ -62,7 +62,7 @@ class EndedPods:
         return self._pods.get(pod.uid) == pod or until(pod) < self._last
 
     def _is_full(self) -> bool:
-        return len(self._pods) > 1 and (len(self._pods) > _MOST or self._bytes > _MOST_BYTES)
+        return len(self._pods) > 1 and (len(self._pods) > _MOST or self._bytes > MOST_BYTES)
 
     def _remove(self, uid: str) -> None:
         if (pod := self._pods.pop(uid, None)) is None:

@@ -22,7 +22,7 @@ from policies.resource import Metadata
 # each byte of these. Measured; with long texts in rules it is less.
 _OBJECT_BYTES, _BYTES_OF_RULES = 48 << 10, 120
 # What the heads of refused objects take at most, and each besides its text.
-_MOST_OF_HEADS, _HEAD_BYTES = 8 << 20, 8 << 10
+MOST_OF_HEADS, _HEAD_BYTES = 4 << 20, 8 << 10
 
 
 class _WrittenRules(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class PolicyObjects:
     def __init__(self, accounts: ByteAccounts) -> None:
         self.bodies: Mapping[str, bytes] = {}
         self._accounts = accounts
-        self._heads = ByteAccounts(_MOST_OF_HEADS)
+        self._heads = ByteAccounts(MOST_OF_HEADS)
         # What is kept whole, and what is refused, by name.
         self._kept: dict[str, _Known] = {}
         self._refused: dict[str, _Known] = {}

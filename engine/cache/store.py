@@ -22,10 +22,7 @@ from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_name
 
 T = TypeVar("T")
 
-# The number of deleted objects that are remembered, because events about them may come late.
-# The bytes of the keys of deleted objects, some 10,000.
-_MOST_DELETED = 4 << 20
-# What an entry takes besides the letters of its key.
+# What a deleted object takes besides the letters of its key; events about it may come late.
 _REVISION_BYTES = 100
 
 
@@ -50,7 +47,7 @@ class ObjectStore(Generic[T]):
     _reached: Callable[[int], None] = lambda _: None
     _revisions: dict[str, int] = field(default_factory=dict)
     _deleted: Remembered[str, int] = field(
-        default_factory=lambda: Remembered(_MOST_DELETED, lambda key, _: _REVISION_BYTES + len(key))
+        default_factory=lambda: Remembered(size=lambda key, _: _REVISION_BYTES + len(key))
     )
 
     def __len__(self) -> int:

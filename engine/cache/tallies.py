@@ -24,7 +24,7 @@ from grammar.values.time import NEVER
 
 # The least recently used tally above one of these bounds is dropped: of their number, of their
 # bytes, and of their entries, such as a node with pods. It is counted again on demand.
-_MOST, _MOST_BYTES = 4096, 32 << 20
+_MOST, MOST_BYTES = 4096, 24 << 20
 _MOST_ENTRIES, _ENTRIES_OF_A_POD = 250_000, 4
 # Between two sums of the entries of all tallies.
 _KEPT_PER_SUM = 64
@@ -38,8 +38,6 @@ _MOST_BEGUN, _MOST_LEFT = 64, 2_000_000
 _PODS_PER_LOOK = 512
 # Those that are grouped in a portion, which takes a millisecond.
 _PODS_PER_PORTION = 2000
-# The bytes of the kinds of pods of which the tallies to follow are kept.
-_MOST_KINDS = 16 << 20
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
@@ -369,7 +367,7 @@ class Tallies:
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
         # By kind of pod; empty after a tally has come or gone.
         self._followers: Remembered[_Kind, _Followers] = Remembered(
-            _MOST_KINDS, lambda _, known: bytes_of(known.sample.labels) + 64 * len(known.tallies)
+            size=lambda _, known: bytes_of(known.sample.labels) + 64 * len(known.tallies)
         )
         # By namespace; made when it is first needed, None where it is of no use.
         self._alike: dict[str, AlikePods | None] = {}
@@ -548,7 +546,7 @@ class Tallies:
         left = sum(len(each.pods) for each in self._begun.values())
         size = sum(each.bytes for each in self._begun.values())
         while len(self._begun) > 1 and (
-            len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT or size > _MOST_BYTES
+            len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT or size > MOST_BYTES
         ):
             _, gone = self._begun.popitem(last=False)
             left, size = left - len(gone.pods), size - gone.bytes
@@ -607,7 +605,7 @@ class Tallies:
             self._entries = sum(each.entries for each in self._used.values())
         most = _MOST_ENTRIES + _ENTRIES_OF_A_POD * sum(map(len, self._spaces.values()))
         while len(self._used) > 1 and (
-            len(self._used) > _MOST or self._bytes > _MOST_BYTES or self._entries > most
+            len(self._used) > _MOST or self._bytes > MOST_BYTES or self._entries > most
         ):
             self._drop(next(iter(self._used)))
         return tally

@@ -21,8 +21,6 @@ _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.
 _PER_SECOND, _BURST = 5.0, 50
 _MOST_WAITING = 1000
-# The bytes of the notes that are known.
-_MOST_KNOWN = 32 << 20
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +68,7 @@ class Events:
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._waiting = FairQueue[PodEvent](_MOST_WAITING)
         # The last note by object and reason.
-        self._sent: Remembered[tuple[str, str], str] = Remembered(_MOST_KNOWN)
+        self._sent: Remembered[tuple[str, str], str] = Remembered()
 
     def add(self, event: PodEvent) -> None:
         """Add an event, unless it repeats the last note about its object for the same reason.

@@ -64,8 +64,6 @@ _MOST_LOOKS = 20
 # The pause before the next look at a pod that no decision is possible about, or that may be on its
 # way to a node.
 _AGAIN_SECONDS = 10.0
-# The bytes of each thing that is known of pods; a pod takes some 1,000.
-_MOST_KNOWN = 32 << 20
 _MOST_PER_MINUTE = 4
 _MINUTE_SECONDS = 60.0
 # kube-scheduler retries after errors by itself, in ten seconds at most, and nothing hurries it.
@@ -114,11 +112,11 @@ class Requeuer:
         self._generation = 0
         # The last requeues of a pod, by uid: the reason in the condition, and the time. A pod that
         # is offered a node and then rejected again begins with the shortest pause anew.
-        self._requeued: Remembered[str, tuple[tuple[str, float], ...]] = Remembered(_MOST_KNOWN)
+        self._requeued: Remembered[str, tuple[tuple[str, float], ...]] = Remembered()
         # Of pods whose reasons are known, by uid: the hash of these, and the time of the next look
         # if they stay the same; -inf for those that this replica was the last to refuse. The hash
         # of reasons that no policy gives has the number of edits too: other policies may give them.
-        self._looked_at: Remembered[str, tuple[int, float]] = Remembered(_MOST_KNOWN)
+        self._looked_at: Remembered[str, tuple[int, float]] = Remembered()
         self._policies: object = None
         self._edits = 0
 

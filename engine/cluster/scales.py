@@ -24,8 +24,6 @@ from engine.objects.remembered import Remembered
 
 # What an answer may take, so that one that hangs leaves others their time.
 _SECONDS, _BYTES = 5.0, 64 << 10
-# The bytes of the kinds whose paths are known.
-_MOST_KINDS = 1 << 18
 _AT_ONCE = 8
 # An owner, its namespace, and how many pods it has.
 _Owner = tuple[Workload, str, int]
@@ -38,7 +36,7 @@ class Scales:
     _api: DataApi
     _cache: Cache
     # The path of the resource of each kind; empty for one without a scale.
-    _paths: Remembered[str, str] = field(default_factory=lambda: Remembered(_MOST_KINDS))
+    _paths: Remembered[str, str] = field(default_factory=Remembered)
     # By the uid of an owner: its pods when it was asked, and what went wrong; the last one last.
     _asked: dict[str, tuple[int, str]] = field(default_factory=dict)
 

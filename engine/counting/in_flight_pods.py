@@ -84,15 +84,11 @@ GroupIds = npt.NDArray[np.int32]
 AddsByLabels = Callable[[RequestPod], int]
 # What a pod remembers by tally keeps the tally alive, so it remembers few.
 _MOST_TALLIES = 64
-# The bytes of different labels whose pods share what they remember.
-_MOST_ALIKE = 8 << 20
 # The number of pods whose request may be kept because nobody has asked for their rows yet.
 _MOST_UNSETTLED = 64
 # The numbers of refused and of deleted pods that are remembered.
 _MOST_REFUSED = 50_000
 _MOST_DELETED = 50_000
-# The bytes of what is known of the cycles of schedulers.
-_MOST_SCHEDULERS = 1 << 16
 # The longest time from an answer of filter to the Binding of a pod that waits for nothing.
 PLACING_SECONDS = 30.0
 # After pods that hold something were in flight together, the next ones probably are, for so long.
@@ -182,7 +178,7 @@ class GroupCycles:
 
     def __init__(self) -> None:
         # By scheduler: the namespace of the groups that it asks about, and the number of the cycle.
-        self._last: Remembered[str, tuple[str, int]] = Remembered(_MOST_SCHEDULERS)
+        self._last: Remembered[str, tuple[str, int]] = Remembered()
         self._number = 0
 
     def of(self, pod: RequestPod) -> int:
@@ -434,7 +430,7 @@ class InFlightPods:
         self.cycles = GroupCycles()
         # By the id of labels, and a namespace: the labels, and what pods with them add.
         self._alike: Remembered[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]]
-        self._alike = Remembered(_MOST_ALIKE, lambda _, known: bytes_of(known[0]) + 16_384)
+        self._alike = Remembered(size=lambda _, known: bytes_of(known[0]) + 16_384)
 
     def __len__(self) -> int:
         return len(self._pods)

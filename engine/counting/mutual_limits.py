@@ -29,10 +29,6 @@ from engine.program.program import CountClause, Program
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 
-# The bytes of each: the results of rules, the searches for groups, and the places of groups.
-_MOST_KEPT = 16 << 20
-# The same for searches, which are of all pods where each has a group of its own.
-_MOST_FOUND = 40 << 20
 # What a group takes in a search.
 _SAMPLE_BYTES = 128
 _NO_DOMAINS = np.zeros(0, np.bool_)
@@ -140,13 +136,13 @@ class MutualLimit:
         self._groups = CountGroups(clause)
         self._namespaces: Mapping[str, Namespace] = {}
         # Results by what they depend on.
-        self._governed: Remembered[_Key, bool] = Remembered(_MOST_KEPT)
-        self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered(_MOST_KEPT)
+        self._governed: Remembered[_Key, bool] = Remembered()
+        self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered()
         self._found: Remembered[Hashable, _FoundGroups] = Remembered(
-            _MOST_FOUND, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found)
+            size=lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found)
         )
         self._placed: Remembered[Hashable, _Placed] = Remembered(
-            _MOST_KEPT, lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
+            size=lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
         )
 
     def reaches(self, namespace: str) -> bool:

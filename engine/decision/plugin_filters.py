@@ -22,7 +22,6 @@ from grammar.values.quantity import Quantity
 
 # The nodes between two looks at the clock.
 _NODES_PER_LOOK = 64
-_MOST_BYTES = 8 << 20
 # A code, a version, and whether the node is stale.
 _BYTES_PER_NODE = 13
 # Taints are named, so reasons may come and go: beyond this number, start over.
@@ -34,7 +33,7 @@ class PluginFilters:
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
-        self._memos: Remembered[bytes, _Memo] = Remembered(_MOST_BYTES, lambda _, memo: memo.bytes)
+        self._memos: Remembered[bytes, _Memo] = Remembered(size=lambda _, memo: memo.bytes)
 
     def allowed(
         self,

@@ -56,12 +56,8 @@ REJECTIONS = 3
 # The first pause during which rejections are sent as errors, and the longest one, which is that
 # after which kube-scheduler tries a rejected pod again without any event.
 _FIRST_ERRORS_SECONDS, _MOST_ERRORS_SECONDS = 10.0, 300.0
-_MOST_DAMPED_BYTES = 16 << 20
 # What a damped pod takes besides its texts.
 _DAMPED_BYTES = 512
-_MOST_REJECTED_BYTES = 64 << 20
-# The memory of answers: of some 1,000 about 5,000 nodes each.
-_MOST_ANSWERED_BYTES = 64 << 20
 # The bytes of a name in an answer, and of an answer without nodes.
 _NAME_BYTES, _ANSWER_BYTES = 64, 256
 
@@ -124,7 +120,7 @@ class Damper:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.known: Remembered[str, _Repeated] = Remembered(
-            _MOST_DAMPED_BYTES, lambda uid, repeated: len(uid) + repeated.bytes
+            size=lambda uid, repeated: len(uid) + repeated.bytes
         )
 
     def rejected(
@@ -238,7 +234,8 @@ class LastAnswers:
 
     def __init__(self) -> None:
         self._known: Remembered[str, GivenAnswer] = Remembered(
-            _MOST_ANSWERED_BYTES, lambda uid, answer: len(uid) + answer.bytes
+            size=lambda uid, answer: len(uid) + answer.bytes,
+            owner=lambda answer: answer.pod.namespace if answer.pod is not None else "",
         )
 
     def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> None:
@@ -318,7 +315,7 @@ class RejectedPods:
         self._first = first_pause
         self._most = most_pause
         self._known: Remembered[str, RejectedPod] = Remembered(
-            _MOST_REJECTED_BYTES, lambda _, rejected: rejected.bytes
+            size=lambda _, rejected: rejected.bytes, owner=lambda rejected: rejected.pod.namespace
         )
         self.requeues = self.offered = self.refused_again = 0
 

@@ -33,7 +33,7 @@ from engine.decision.plan import Plan, RoomMaker, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.peer import UNLABELLED, Peer
-from engine.objects.remembered import Remembered
+from engine.objects.remembered import MOST_REMEMBERED, Remembered
 from engine.objects.request_pod import Exemptions, ObjectCodec, Pod, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime, DecisionTime
@@ -43,11 +43,11 @@ from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
-# The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes. In a
-# cluster of more nodes it is larger in proportion.
-PLAN_BYTES, _PLAN_NODES = 48 << 20, 5_000
+# In a cluster of more nodes than these, all memories are larger in proportion, as plans are. At
+# 5,000 nodes and three scores, a plan takes some 250,000 bytes.
+_MANY_NODES = 2_500
 # The memory of plans for questions that no call waits for.
-ASIDE_BYTES = 8 << 20
+_ASIDE_BYTES = 8 << 20
 # The longest step of work that nobody waits for and no policy is charged for.
 STEP_SECONDS = 0.010
 
@@ -138,14 +138,16 @@ def _context(
 class KeptPlans:
     """Plans of one purpose, and the memos that they share."""
 
-    def __init__(self, memos: SharedMemos, most: int) -> None:
+    def __init__(self, memos: SharedMemos, most: int = MOST_REMEMBERED) -> None:
         self.memos = memos
         self._most = most
         self.plans: Remembered[Hashable, Plan] = Remembered(most, lambda _, plan: plan.bytes)
 
     def make_room(self, nodes: int) -> None:
         """Keeps as many plans in a larger cluster."""
-        self.plans.most = round(self._most * max(1.0, nodes / _PLAN_NODES))
+        times = max(1.0, nodes / _MANY_NODES)
+        self.plans.most = round(self._most * times)
+        self.plans.memory.most = round(MOST_REMEMBERED * times)
 
     def adopt(self, registry: Registry) -> None:
         """Drops the plans with policies that are gone, and has the others looked at again."""
@@ -182,9 +184,9 @@ class CallOpener:
     facts: object = None
     tables: Tables = field(default_factory=dict)
     groups: KnownGroups = field(init=False)
-    _kept: KeptPlans = field(default_factory=lambda: KeptPlans(SharedMemos(), PLAN_BYTES))
+    _kept: KeptPlans = field(default_factory=lambda: KeptPlans(SharedMemos()))
     # Surveys of all pods must not take the place of plans that decide.
-    _aside: KeptPlans = field(default_factory=lambda: KeptPlans(SharedMemos(), ASIDE_BYTES))
+    _aside: KeptPlans = field(default_factory=lambda: KeptPlans(SharedMemos(), _ASIDE_BYTES))
 
     def __post_init__(self) -> None:
         self.groups = KnownGroups(self.registry.groups)
@@ -205,8 +207,8 @@ class CallOpener:
 
     def forget(self) -> None:
         """Forgets what was kept for all policies."""
-        self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
-        self._aside = KeptPlans(SharedMemos(), ASIDE_BYTES)
+        self._kept = KeptPlans(SharedMemos())
+        self._aside = KeptPlans(SharedMemos(), _ASIDE_BYTES)
 
     def take_facts(self, facts: object) -> None:
         """Takes what a part knows now, which anything may depend on that was kept."""

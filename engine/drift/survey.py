@@ -45,8 +45,6 @@ _RUN = 1000
 _MOST_FOUND = 1000
 # The steps of one question; what takes longer is left out.
 _MOST_STEPS = 200
-# The bytes of templates that are kept for the next survey.
-_MOST_TEMPLATES = 48 << 20
 # The paths of a pod that its template does not decide.
 _OWN = frozenset(
     {
@@ -108,7 +106,7 @@ class Survey:
         self._now = now
         self._drifting = drifting
         self._templates: Remembered[Hashable, _Template] = Remembered(
-            _MOST_TEMPLATES, lambda _, each: each.pod.undecoded_bytes
+            size=lambda _, each: each.pod.undecoded_bytes, owner=lambda each: each.pod.namespace
         )
         # Whether the next survey is the first one of a term. What there was before has its time
         # from `drifting`, by the address of a policy.

@@ -368,8 +368,8 @@ _CYCLE_SECONDS = 0.005
 _ON_ITS_WAY_SECONDS = 1.0
 # For how long a refusal counts.
 _KEPT_SECONDS = 1800.0
-# The bytes of all that is kept; a node takes some 100.
-_MOST_BYTES, _NODE_BYTES = 4 << 20, 100
+# The bytes of a refusal of a node.
+_NODE_BYTES = 100
 
 
 class Refusals:
@@ -383,7 +383,7 @@ class Refusals:
         self._clock = clock
         self._plugins = plugins
         self._known: Remembered[Template, Mapping[str, float]] = Remembered(
-            _MOST_BYTES, lambda template, nodes: len(template[1]) + _NODE_BYTES * len(nodes)
+            size=lambda template, nodes: len(template[1]) + _NODE_BYTES * len(nodes)
         )
 
     def offered(self, gang: KnownGang, pod: RequestPod) -> None:

@@ -69,8 +69,7 @@ _FORGOTTEN_SECONDS = 900.0
 # For how long a member of a gang that still waits is not looked at again. Other policies may apply
 # to it since, as where its namespace has got another label.
 _UNSEEN_SECONDS = 10.0
-# The bytes of what is kept of members that were asked about; one takes some 300.
-_MOST_ASKED = 8 << 20
+# The bytes of what is kept of a member that was asked about, besides texts.
 _ASKED_BYTES = 300
 
 
@@ -104,7 +103,7 @@ class Gangs(DecisionPart):
         self._ends = Ends(site, self._members, self._attempts, self._quorums)
         # By uid: with thousands of members that wait, little is to be done for each call.
         self._asked: Remembered[str, _Asked] = Remembered(
-            _MOST_ASKED, lambda uid, asked: _ASKED_BYTES + len(uid) + len(asked.message)
+            size=lambda uid, asked: _ASKED_BYTES + len(uid) + len(asked.message)
         )
         # What a PodGroup has said otherwise than a clause, and when.
         self._otherwise: dict[GangProgram, tuple[float, str]] = {}

@@ -247,7 +247,7 @@ class Tries:
         self._placement = site.placing.placement
         self._clock = site.clock
         # By namespace: until when none of its waiting gangs is tried again.
-        self._tried_until = Remembered[str, float](_MOST_KNOWN)
+        self._tried_until = Remembered[str, float]()
 
     def gather(self, gang: KnownGang, call: VerbCall, only: NodeRows | None) -> int | None:
         """Places the gang on paper, if it fits; the row of the asked pod, None if it has none.

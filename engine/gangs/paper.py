@@ -366,8 +366,6 @@ class Paper:
 
 # So many members beyond those that are needed may be placed in the stead of others.
 _MOST_MORE = 1000
-# The bytes of the members that are kept as they were decoded.
-_MOST_OTHERS = 16 << 20
 # The columns of values that members share; the one that was made first goes first.
 _MOST_DOMAINS = 64
 # More than this does not matter of the room of a node.
@@ -386,7 +384,7 @@ class Attempts:
         self._domains: dict[tuple[GangProgram, str], Domains] = {}
         # By uid: the members of a gang that is tried again and again are decoded once.
         self._others: Remembered[str, RequestPod] = Remembered(
-            _MOST_OTHERS, lambda uid, pod: len(uid) + pod.decoded_bytes
+            size=lambda uid, pod: len(uid) + pod.decoded_bytes
         )
 
     def retain(self, programs: frozenset[GangProgram]) -> None:

@@ -38,11 +38,6 @@ T = TypeVar("T")
 # The `schedulerName` of a pod that names none.
 DEFAULT_SCHEDULER = "default-scheduler"
 
-# The most bytes of values that peers share. Labels with the pod's own name are shared with no other
-# pod; without a bound they would fill the memory.
-_MOST_SHARED = 32 << 20
-# The bytes of the JSON of labels that are remembered, and of the JSON of owners.
-_MOST_TEXTS = 8 << 20
 # The labels of a namespace that has none, or is not known.
 UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
@@ -409,12 +404,12 @@ class PeerDecoder:
         self._annotations: Collection[str] = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
-        self._shared: Remembered[Hashable, object] = Remembered(_MOST_SHARED)
+        self._shared: Remembered[Hashable, object] = Remembered()
         self._raw = msgspec.json.Decoder(_RawPod)
         # By their JSON: what follows from containers, labels, and the direct controller.
-        self._contents: Remembered[Hashable, _Contents] = Remembered(_MOST_SHARED)
-        self._labels: Remembered[bytes, Mapping[str, str]] = Remembered(_MOST_TEXTS)
-        self._owners: Remembered[bytes, Workload | None] = Remembered(_MOST_TEXTS)
+        self._contents: Remembered[Hashable, _Contents] = Remembered()
+        self._labels: Remembered[bytes, Mapping[str, str]] = Remembered()
+        self._owners: Remembered[bytes, Workload | None] = Remembered()
 
     def keep(self, annotations: Collection[str]) -> None:
         """Keep these annotations from now on, and no others."""

@@ -1,45 +1,98 @@
-"""Remembered: values by key with a bound in bytes, for what can be made again or done without.
+"""Remembered: values by key, for what can be made again or done without.
 
-Every memory of texts that users write is one. Whatever users write, it takes no more
-bytes than that. The values that were used least recently go first.
+Every memory of texts that users write is one. All memories of a thread together take no more bytes
+than their Memory: whoever has the most of them loses first, of that what was used least recently.
+So no tenant drives out what is known of another one that has less.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict, deque
+import threading
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+# The most bytes that all memories of one thread take in a cluster of up to 2,500 nodes.
+MOST_REMEMBERED = 48 << 20
 # What an entry takes besides its key and its value.
 _ENTRY_BYTES = 128
 # An entry takes this part of all bytes at most; a larger one is not kept, and drives out no other.
 _LARGEST = 2
+# A full memory is emptied by a sixteenth, and whoever has the most loses an eighth at a time: the
+# search for the largest is so the work of many entries.
+_FREED, _LOST = 16, 8
+
+
+class Memory:
+    """The bytes that some memories may take together."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+        self.parts: WeakSet[Remembered[Any, Any]] = WeakSet()
+
+    def make_room(self) -> None:
+        """Has the largest owners lose what they used least recently, if all is too much."""
+        if self.bytes <= self.most:
+            return
+        # Memories that are gone have left their bytes here.
+        self.bytes = sum(each.bytes for each in self.parts)
+        while self.bytes > self.most - self.most // _FREED:
+            largest = max(self.parts, key=lambda each: each.largest()[1])
+            largest.lose()
+
+
+class _OfThread(threading.local):
+    """The memory of each thread: none drops what another one is about to read."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(MOST_REMEMBERED)
+
+
+_OF_THREAD = _OfThread()
+
+
+def _nobody(_: object) -> str:
+    return ""
 
 
 class Remembered(Generic[K, V]):
-    """Remembered values by key, which take at most so many bytes.
+    """Remembered values by key. They take at most so many bytes, and their part of a Memory.
 
     `size` gives the bytes of an entry; by default they are those of the key and of all that the
-    value holds. A value may change afterwards, but not grow.
+    value holds. A value may change afterwards, but not grow. `owner` gives the namespace of a
+    value, which loses its own values first where it has the most; by default all have one owner.
     """
 
-    def __init__(self, most: int, size: Callable[[K, V], int] | None = None) -> None:
+    def __init__(
+        self,
+        most: int = MOST_REMEMBERED,
+        size: Callable[[K, V], int] | None = None,
+        owner: Callable[[V], str] = _nobody,
+        memory: Memory | None = None,
+    ) -> None:
+        self.memory = memory or _OF_THREAD.memory
+        self.memory.parts.add(self)
         self.most = most
         self.bytes = 0
         self._size = size or (lambda key, value: bytes_of(key) + bytes_of(value))
-        self._kept: OrderedDict[K, V] = OrderedDict()
-        self._sizes: dict[K, int] = {}
+        self._owner = owner
+        self._kept: dict[K, V] = {}
+        # The sizes of each owner's entries, in the order of their last use.
+        self._own: dict[str, OrderedDict[K, int]] = {"": OrderedDict()}
+        self._bytes = Counter[str]()
         # The value of a key, for who asks so often that it does not count as a use.
         self.peek: Callable[[K], V | None] = self._kept.get
-        # Counts a use of a key that is kept.
-        self.use: Callable[[K], None] = self._kept.move_to_end
+        # Counts a use of a key that is kept, where all have one owner.
+        self.use: Callable[[K], None] = self._own[""].move_to_end
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -48,7 +101,7 @@ class Remembered(Generic[K, V]):
         return key in self._kept
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._kept)
+        return iter([*self._kept])
 
     def values(self) -> list[V]:
         return list(self._kept.values())
@@ -57,32 +110,57 @@ class Remembered(Generic[K, V]):
         found = self._kept.get(key)
         if found is None:
             return None
-        self._kept.move_to_end(key)
+        self._own[self._owner(found)].move_to_end(key)
         return found
 
     def put(self, key: K, value: V) -> V:
         """Keeps a value in place of any other, unless it is too large; returns it."""
         self.pop(key)
         size = _ENTRY_BYTES + self._size(key, value)
-        if size > self.most // _LARGEST:
+        if size > min(self.most, self.memory.most) // _LARGEST:
             return value
-        self._kept[key], self._sizes[key] = value, size
-        self.bytes += size
+        owner = self._owner(value)
+        if owner not in self._own:
+            self._own[owner] = OrderedDict()
+        self._kept[key] = value
+        self._own[owner][key] = size
+        self._count(owner, size)
         while self.bytes > self.most:
-            dropped, _ = self._kept.popitem(last=False)
-            self.bytes -= self._sizes.pop(dropped)
+            self._drop(self.largest()[0])
+        self.memory.make_room()
         return value
 
     def pop(self, key: K) -> V | None:
         if key not in self._kept:
             return None
-        self.bytes -= self._sizes.pop(key)
-        return self._kept.pop(key)
+        value = self._kept.pop(key)
+        owner = self._owner(value)
+        self._count(owner, -self._own[owner].pop(key))
+        return value
 
     def clear(self) -> None:
-        self._kept.clear()
-        self._sizes.clear()
-        self.bytes = 0
+        for key in self:
+            self.pop(key)
+
+    def largest(self) -> tuple[str, int]:
+        """The owner of the most bytes, and their number."""
+        return max(self._bytes.items(), key=lambda each: each[1], default=("", 0))
+
+    def lose(self) -> None:
+        """Drops an eighth of what the largest owner has: what it used least recently."""
+        owner, size = self.largest()
+        while self._bytes[owner] > size - size // _LOST:
+            self._drop(owner)
+
+    def _drop(self, owner: str) -> None:
+        self.pop(next(iter(self._own[owner])))
+
+    def _count(self, owner: str, size: int) -> None:
+        self.bytes += size
+        self.memory.bytes += size
+        self._bytes[owner] += size
+        if owner and not self._bytes[owner]:
+            del self._own[owner], self._bytes[owner]
 
 
 def bytes_of(value: object) -> int:

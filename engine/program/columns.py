@@ -27,7 +27,7 @@ from grammar.values.time import NEVER, Duration, Timestamp
 MOST_NODES = 100_000
 # The values that the columns of one policy keep, or of all policies of namespaces together, and the
 # largest of them.
-COLUMN_BYTES = 64 << 20
+COLUMN_BYTES, SHARED_BYTES = 64 << 20, 16 << 20
 _LARGEST = 32 << 10
 # A value that has no parts, with its place in a column.
 _SINGLE = 256
@@ -116,7 +116,7 @@ class ColumnRooms:
     """
 
     def __init__(self) -> None:
-        self.shares = FairShares(COLUMN_BYTES)
+        self.shares = FairShares(SHARED_BYTES)
         # What policies have kept that are gone; from any thread.
         self.gone: deque[tuple[str, int]] = deque()
 

@@ -225,11 +225,9 @@ class PodOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # ---- eligibility: cordons, taints, selectors and affinity
 
-# The bytes that are remembered for different pod specs: pods of one workload share theirs.
-_REMEMBERED = 128 << 20
 _NODES_OF_A_PORTION = 256
-# The bytes of names of nodes that are remembered, and of a name for each byte of its row.
-_LISTS, _BYTES_OF_A_NAME = 32 << 20, 8
+# The bytes of a name of a node for each byte of its row.
+_BYTES_OF_A_NAME = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +249,7 @@ class NodeEligibility:
     ) -> None:
         self._nodes = nodes
         self._drained = drained
-        self._known: Remembered[bytes, Eligibility] = Remembered(_REMEMBERED)
+        self._known: Remembered[bytes, Eligibility] = Remembered()
         self._encoder = msgspec.json.Encoder()
 
     def of(self, pod: Pod) -> Work[Eligibility]:
@@ -424,7 +422,7 @@ class Simulation:
         self._rows = {name: row for row, name in enumerate(self.names)}
         # For most pods the same nodes are left as for the last one.
         self._lists: Remembered[bytes, Sequence[str]] = Remembered(
-            _LISTS, lambda key, _: _BYTES_OF_A_NAME * len(key)
+            size=lambda key, _: _BYTES_OF_A_NAME * len(key)
         )
         self.resources = resources
         self._eligibility = NodeEligibility(nodes, options.drained)

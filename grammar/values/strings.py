@@ -168,7 +168,7 @@ _TEXT_OVERLOADS: tuple[Overload, ...] = (
 
 # The memory of one compiled pattern, and the number of patterns that are kept: 32 MiB together. RE2
 # refuses a pattern whose program is larger; far more than any label needs.
-_MEMORY = 256 << 10
+MOST_MEMORY = 256 << 10
 _KEPT = 128
 _LONGEST_PATTERN = 16_384
 
@@ -183,7 +183,7 @@ def pattern(text: str) -> re2._Regexp:
         raise EvaluationError(f"the pattern has more than {_LONGEST_PATTERN:,} characters")
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = _MEMORY
+    options.max_mem = MOST_MEMORY
     try:
         return re2._Regexp(text, options)  # noqa: SLF001 - `re2.compile` would keep it too
     except re2.error as error:

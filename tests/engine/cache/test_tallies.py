@@ -399,7 +399,7 @@ def test_tallies_whose_names_and_functions_keep_much_are_few() -> None:
     tallies = Tallies({"default": pods(1)})
     for name in range(100):
         tallies.get(name, Scope(), lambda _: 1, size=lambda: 1 << 20)
-    assert kept(tallies, 100) == list(range(68, 100)), "32 MiB of them"
+    assert kept(tallies, 100) == list(range(76, 100)), "24 MiB of them"
 
 
 def test_tallies_of_many_nodes_are_few() -> None:

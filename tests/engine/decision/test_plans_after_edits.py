@@ -16,6 +16,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import KeptPlans
 from engine.decision.verdict import Verdict
 from engine.engine import Engine
+from engine.objects.remembered import MOST_REMEMBERED, Memory
 from engine.program.columns import NodeKinds
 from engine.program.frame import Evaluate, Frame
 from engine.program.program import FilterProgram, Program
@@ -146,8 +147,14 @@ def test_nothing_is_kept_of_policies_that_are_gone() -> None:
     assert kept_after(12) - first <= 1
 
 
-@pytest.mark.parametrize(("nodes", "times"), [(0, 1), (5_000, 1), (10_000, 2), (65_000, 13)])
-def test_a_larger_cluster_has_room_for_as_many_plans(nodes: int, times: int) -> None:
-    kept = KeptPlans(SharedMemos(), 1000)
-    kept.make_room(nodes)
-    assert kept.plans.most == times * 1000
+@pytest.mark.parametrize(("nodes", "times"), [(0, 1), (2_500, 1), (5_000, 2), (65_000, 26)])
+def test_a_larger_cluster_has_room_for_as_many_plans(
+    nodes: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory(MOST_REMEMBERED)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    kept, aside = KeptPlans(SharedMemos()), KeptPlans(SharedMemos(), 1000)
+    for each in (kept, aside):
+        each.make_room(nodes)
+    assert memory.most == kept.plans.most == times * MOST_REMEMBERED
+    assert aside.plans.most == times * 1000

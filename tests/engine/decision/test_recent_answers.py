@@ -14,6 +14,7 @@ import pytest
 from engine.cache.cache import Cache
 from engine.decision.recent_answers import AfterDecision, Damped, Damper, LastAnswers, RejectedPods
 from engine.decision.verdict import FEASIBLE, Rejected, decision
+from engine.objects.remembered import Memory
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
@@ -175,11 +176,12 @@ def test_each_pod_is_damped_by_itself() -> None:
     assert [form(damper.rejected(uid, ["x"])) for uid in "abd"] == ["E", "E", "."]
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", Memory(1 << 20))
     damper = Damper(HandClock())
     for _ in range(4):
         damper.rejected("first", ["x"])
-    for number in range(40_000):
+    for number in range(2_000):
         damper.rejected(f"{number}", ["x" * 256, "y"])
     assert damper.rejected("first", ["x"]) is None
 
@@ -280,8 +282,8 @@ def test_answers_about_bound_and_deleted_pods_are_forgotten(
 
 def test_the_answers_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     third = 5 << 20
-    most = 3 * asked("a", third).decoded_bytes + 1000
-    monkeypatch.setattr("engine.decision.recent_answers._MOST_ANSWERED_BYTES", most)
+    memory = Memory(7 * asked("a", third).decoded_bytes // 2)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
     known = Answered()
     for uid in "abc":
         known.answer(asked(uid, third), "n1")
@@ -293,7 +295,7 @@ def test_the_answers_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_rejections_take_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.decision.recent_answers._MOST_ANSWERED_BYTES", 1 << 20)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", Memory(1 << 20))
     known, one = Answered(), asked("")
     for number in range(5_000):
         one.uid = f"{number}"

@@ -2,12 +2,13 @@
 
 import tracemalloc
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from engine.cards.node_cards import taken
 from engine.objects.peer import PeerDecoder
-from engine.objects.remembered import Remembered, bytes_of
+from engine.objects.remembered import Memory, Remembered, bytes_of
 from tests.support.builders import pod, raw
 
 
@@ -17,7 +18,7 @@ def test_what_was_used_least_recently_goes_first() -> None:
         kept.put(key, 200)
     assert kept.get("a") == 200
     kept.put("d", 200)
-    assert list(kept) == ["c", "a", "d"]
+    assert list(kept) == ["a", "c", "d"]
     assert kept.bytes == 3 * (200 + 128)
 
 
@@ -44,6 +45,82 @@ def test_the_key_counts() -> None:
     for number in range(20):
         kept.put(f"{number:02}" + "x" * 3000, None)
     assert len(kept) < 10
+
+
+def of_owners(memory: Memory) -> Remembered[str, str]:
+    """Values that are named `owner/…`, of 872 bytes and 128 for the entry."""
+    return Remembered(10**9, lambda *_: 872, lambda value: value.split("/")[0], memory)
+
+
+def fill(kept: Remembered[str, str], owner: str, number: int) -> None:
+    for each in range(number):
+        kept.put(f"{owner}/{each}", f"{owner}/{each}")
+
+
+def owned(kept: Remembered[str, str], owner: str) -> list[str]:
+    return [key for key in kept if key.startswith(f"{owner}/")]
+
+
+def test_the_owner_of_the_most_loses_what_it_used_least_recently() -> None:
+    kept = of_owners(Memory(100_000))
+    fill(kept, "small", 20)
+    fill(kept, "large", 60)
+    kept.get("large/0")
+    fill(kept, "small", 20)
+    fill(kept, "hostile", 10_000)
+    assert len(owned(kept, "small")) == 20
+    of_each = [len(owned(kept, owner)) for owner in ("large", "hostile")]
+    assert 70 <= sum(of_each) <= 80
+    assert min(of_each) >= 30
+    assert {"large/0", "large/59", "hostile/9999"} <= {*kept}
+    assert "large/1" not in kept
+
+
+def test_memories_of_one_thread_have_a_bound_together() -> None:
+    memory = Memory(100_000)
+    others = [of_owners(memory) for _ in range(5)]
+    for each in others:
+        fill(each, "a", 10)
+    large = of_owners(memory)
+    fill(large, "a", 1000)
+    assert [len(each) for each in others] == [10] * 5
+    assert 30 <= len(large) <= 50
+    assert memory.bytes == sum(each.bytes for each in (*others, large)) <= memory.most
+
+
+def test_memories_that_are_gone_leave_their_room() -> None:
+    memory = Memory(100_000)
+    gone = of_owners(memory)
+    fill(gone, "a", 90)
+    del gone
+    kept = of_owners(memory)
+    fill(kept, "a", 90)
+    assert len(kept) == 90
+
+
+def test_each_thread_has_a_memory_of_its_own() -> None:
+    with ThreadPoolExecutor() as other:
+        elsewhere: Remembered[str, str] = other.submit(Remembered[str, str]).result()
+    here = Remembered[str, str]()
+    assert here.memory is Remembered[str, str]().memory
+    assert here.memory is not elsewhere.memory
+
+
+def test_a_full_memory_of_many_owners_is_not_searched_for_each_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, looks, largest = of_owners(Memory(1_000_000)), 0, Remembered.largest
+
+    def counted(this: Remembered[str, str]) -> tuple[str, int]:
+        nonlocal looks
+        looks += 1
+        return largest(this)
+
+    monkeypatch.setattr(Remembered, "largest", counted)
+    for number in range(500):
+        fill(kept, f"n{number}", 1)
+    fill(kept, "hostile", 5000)
+    assert looks < 1000
 
 
 @pytest.mark.parametrize(
