@@ -86,7 +86,7 @@ def _corrected(text: str, wanted: Type) -> str | None:
         short = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.[x*])?", text.strip())
         return None if short is None else f"{short[1]}.{short[2] or 0}.0"
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
-    unit = None if found is None else habits.UNITS.get(found[2], habits.UNITS.get(found[2].lower()))
+    unit = None if found is None else habits.unit(found[2])
     if found is None or unit is None or wanted not in (QUANTITY, DURATION):
         return None
     made = f"{found[1]}{unit}"

@@ -18,8 +18,8 @@ class Habit:
     """A habit: some words with one meaning elsewhere, and what they are here.
 
     In `here`, `{0}` is the first operand (of a method, what stands before the dot), `{1}` the next
-    one. `kinds` are the types of the first operand for which the row holds; empty for all.
-    `operands` is their number.
+    one. `kinds` are the types of the first operand for which the row holds, or records with the
+    field; empty for all. `operands` is their number.
     """
 
     words: tuple[str, ...]
@@ -29,10 +29,6 @@ class Habit:
     operands: int | None = None
 
 
-def _row(words: str, origin: str, here: str, kinds: str = "", operands: int | None = None) -> Habit:
-    return Habit(tuple(words.split()), origin, here, tuple(kinds.split()), operands)
-
-
 def _table(text: str) -> tuple[Habit, ...]:
     """A row for each line: what it is here, the languages, the words, the types, their number."""
     found = []
@@ -40,8 +36,8 @@ def _table(text: str) -> tuple[Habit, ...]:
         here, origin, words, kinds, number = (
             [part.strip() for part in line.split(" ;")] + ["", ""]
         )[:5]
-        row = _row(words, origin, here, kinds, int(number) if number else None)
-        found.append(row)
+        kind = tuple(kinds.split()), int(number) if number else None
+        found.append(Habit(tuple(words.split()), origin, here, *kind))
     return tuple(found)
 
 
@@ -92,6 +88,13 @@ UNITS: Mapping[str, str] = MappingProxyType(
 )
 PERCENT = frozenset({"percent", "pct", "percents", "per_cent", "Percent"})
 
+
+def unit(word: str) -> str | None:
+    """The suffix that a unit is; a letter is one only in its own case."""
+    folded = {w.lower(): suffix for w, suffix in UNITS.items() if len(w) > 1}
+    return UNITS.get(word, folded.get(word.lower()))
+
+
 # ---- functions and methods
 
 CALLS = _table(
@@ -138,8 +141,11 @@ CALLS = _table(
     int({0}) ; JavaScript ; parseInt Number.parseInt ; string ; 2
     {1}.matches({0}) ; Rego ; re_match regex.match re.search regexp.MatchString ; ; 2
     semver({0}, true) ; Python, Nomad ; version Version parseVersion semver.parse ; ; 1
-    {0}.getHours() ; Python ; hour hours ; timestamp ; 1
+    {0}.getHours() ; Python ; hour hours current_hour ; timestamp ; 1
     {0}.getMinutes() ; Python ; minute minutes ; timestamp ; 1
+    {0}.getDayOfWeek() ; date libraries ; dayOfWeek ; timestamp ; 1
+    {0}.getDate() ; Python ; day date dayOfMonth ; timestamp ; 1
+    {0}.getFullYear() ; Python ; year years ; timestamp ; 1
     {0}.getDayOfWeek() in [0, 6] ; date libraries ; isWeekend ; timestamp ; 1
     !({0}.getDayOfWeek() in [0, 6]) ; date libraries ; isWeekday ; timestamp ; 1
     cidr({1}).containsIP({0}) ; network libraries ; inCIDR cidrContains in_cidr ipInRange ; ; 2
@@ -223,84 +229,71 @@ ELSEWHERE = _reasons(
 
 # ---- macros: a test or a change of each item
 
-MACROS = (
-    _row("any some anyMatch contains_any Any ANY one_of exist", "Python, JavaScript", "exists"),
-    _row("every allMatch forall for_all forEach All each", "JavaScript, Java", "all"),
-    _row("where select filterBy find_all grep keep findAll", "SQL, Ruby", "filter"),
-    _row("collect transform apply flatMap project", "Ruby, Java", "map"),
-    _row("one exactlyOne single", "Ruby", "exists_one"),
-    _row("none noneMatch nobody none_of noneOf not_any notAny", "Ruby, Java", "!exists"),
+MACROS = _table(
+    """
+    exists ; Python, JavaScript ; any some anyMatch contains_any Any ANY one_of exist
+    all ; JavaScript, Java ; every allMatch forall for_all forEach All each
+    filter ; SQL, Ruby ; where select filterBy find_all grep keep findAll
+    map ; Ruby, Java ; collect transform apply flatMap project
+    exists_one ; Ruby ; one exactlyOne single
+    !exists ; Ruby, Java ; none noneMatch nobody none_of noneOf not_any notAny
+    """
 )
 
 # ---- names that stand alone
 
-NAMES = (
-    _row("True TRUE yes YES on Yes", "Python, YAML", "true"),
-    _row("False FALSE no NO off No", "Python, YAML", "false"),
-    _row("None nil undefined Null NULL nullptr", "Python, Go, JavaScript, SQL", "null"),
-    _row("object self this Pod input obj resource review request", "CEL in Kubernetes", "pod"),
-    _row("Node candidate host nodeInfo machine server target", "Go", "node"),
-    _row("namespaceObj ns Namespace", "CEL in Kubernetes", "namespaceObject"),
-    _row("time today current_time NOW Now", "SQL", "now"),
+NAMES = _table(
+    """
+    true ; Python, YAML ; True TRUE yes YES on Yes
+    false ; Python, YAML ; False FALSE no NO off No
+    null ; Python, Go, JavaScript, SQL ; None nil undefined Null NULL nullptr
+    pod ; CEL in Kubernetes ; object self this Pod input obj resource review request
+    node ; Go ; Node candidate host nodeInfo machine server target
+    namespaceObject ; CEL in Kubernetes ; namespaceObj ns Namespace
+    now ; SQL ; time today current_time NOW Now
+    """
 )
 
-# ---- fields: the record, and the expression over it. Fields that are deeper in the same object
-# need no row: the schema has them.
+# ---- fields: the expression over the record. Fields that are deeper in the same object need no
+# row: the schema has them.
 
-FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
-    {
-        "Node": (
-            _row("hostname nodeName hostName", "Kubernetes YAML", "{0}.name"),
-            _row("cpu cpus cores millicpu", "other schedulers", '{0}.free["cpu"]'),
-            _row("memory mem ram", "other schedulers", '{0}.free["memory"]'),
-            _row("gpu gpus", "other schedulers", '{0}.free["nvidia.com/gpu"]'),
-            _row("available idle remaining gres", "other schedulers", "{0}.free"),
-            _row("arch architecture", "kubectl", '{0}.labels["kubernetes.io/arch"]'),
-            _row("os operatingSystem", "kubectl", '{0}.labels["kubernetes.io/os"]'),
-            _row(
-                "instanceType instance_type flavor machineType",
-                "cloud providers",
-                '{0}.labels["node.kubernetes.io/instance-type"]',
-            ),
-            _row("cordoned drained disabled", "kubectl", "{0}.spec.unschedulable"),
-            _row("schedulable enabled", "other schedulers", "!{0}.spec.unschedulable"),
-            _row("version kubeVersion", "kubectl", "{0}.status.nodeInfo.kubeletVersion"),
-            _row("isReady Ready healthy", "client libraries", "{0}.ready"),
-            _row("availabilityZone az failureDomain", "cloud providers", "{0}.zone"),
-            _row("features properties attributes meta", "Slurm, Nomad", "{0}.labels"),
-            _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
-            _row("uptime", "other", "{0}.age"),
-        ),
-        "Pod": (
-            _row("gpu gpus", "other schedulers", '{0}.requests["nvidia.com/gpu"]'),
-            _row("cpu cpuRequest", "other schedulers", '{0}.requests["cpu"]'),
-            _row("memory mem memoryRequest", "other schedulers", '{0}.requests["memory"]'),
-            _row("node host", "kubectl", "{0}.spec.nodeName"),
-            _row("priorityClass", "kubectl", "{0}.spec.priorityClassName"),
-            _row("replicas", "Kubernetes YAML", "{0}.workload.replicas"),
-            _row("deployment ownerName", "kubectl", "{0}.workload.name"),
-            _row("owner controller ownerReferences", "kubectl", "{0}.workload"),
-            _row("ip", "kubectl", "{0}.status.podIP"),
-            _row("app", "kubectl", '{0}.labels["app"]'),
-            _row("resources", "Kubernetes YAML", "{0}.requests"),
-            _row("scheduler", "kubectl", "{0}.spec.schedulerName"),
-            _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
-        ),
-        "PodSpec": (_row("replicas", "Kubernetes YAML", "pod.workload.replicas"),),
-        "ResourceRequirements": (
-            _row("cpu", "other schedulers", '{0}.requests["cpu"]'),
-            _row("memory mem", "other schedulers", '{0}.requests["memory"]'),
-        ),
-        "Peer": (
-            _row("creationTimestamp", "Kubernetes YAML", "{0}.created"),
-            _row("node host hostname", "kubectl", "{0}.nodeName"),
-            _row("app", "kubectl", '{0}.labels["app"]'),
-            _row("resources", "Kubernetes YAML", "{0}.requests"),
-            _row("cpu", "other schedulers", '{0}.requests["cpu"]'),
-            _row("memory", "other schedulers", '{0}.requests["memory"]'),
-            _row("ownerReferences owner deployment controller", "kubectl", "{0}.workload"),
-        ),
-    }
+FIELDS = _table(
+    """
+    {0}.name ; Kubernetes YAML ; hostname nodeName hostName ; Node
+    {0}.free["cpu"] ; other schedulers ; cpu cpus cores millicpu ; Node
+    {0}.free["memory"] ; other schedulers ; memory mem ram ; Node
+    {0}.free["nvidia.com/gpu"] ; other schedulers ; gpu gpus ; Node
+    {0}.free ; other schedulers ; available idle remaining gres ; Node
+    {0}.labels["kubernetes.io/arch"] ; kubectl ; arch architecture ; Node
+    {0}.labels["kubernetes.io/os"] ; kubectl ; os operatingSystem ; Node
+    {0}.labels["node.kubernetes.io/instance-type"] ; cloud providers ; instanceType instance_type \
+        flavor machineType ; Node
+    {0}.spec.unschedulable ; kubectl ; cordoned drained disabled ; Node
+    !{0}.spec.unschedulable ; other schedulers ; schedulable enabled ; Node
+    {0}.status.nodeInfo.kubeletVersion ; kubectl ; version kubeVersion ; Node
+    {0}.ready ; client libraries ; isReady Ready healthy ; Node
+    {0}.zone ; cloud providers ; availabilityZone az failureDomain ; Node
+    {0}.labels ; Slurm, Nomad ; features properties attributes meta ; Node
+    {0}.metadata.creationTimestamp ; other ; creationTime createdAt created ; Node Pod
+    {0}.age ; other ; uptime ; Node
+    {0}.requests["nvidia.com/gpu"] ; other schedulers ; gpu gpus ; Pod
+    {0}.requests["cpu"] ; other schedulers ; cpu cpuRequest ; Pod Peer ResourceRequirements
+    {0}.requests["memory"] ; other schedulers ; memory mem memoryRequest ; Pod Peer \
+        ResourceRequirements
+    {0}.spec.nodeName ; kubectl ; node host ; Pod
+    {0}.spec.priorityClassName ; kubectl ; priorityClass ; Pod
+    {0}.workload.replicas ; Kubernetes YAML ; replicas ; Pod
+    {0}.workload.name ; kubectl ; deployment ownerName ; Pod
+    {0}.workload ; kubectl ; owner controller ownerReferences ; Pod
+    {0}.status.podIP ; kubectl ; ip ; Pod
+    {0}.labels["app"] ; kubectl ; app ; Pod Peer
+    {0}.requests ; Kubernetes YAML ; resources ; Pod Peer
+    {0}.spec.schedulerName ; kubectl ; scheduler ; Pod
+    pod.workload.replicas ; Kubernetes YAML ; replicas ; PodSpec
+    {0}.created ; Kubernetes YAML ; creationTimestamp ; Peer
+    {0}.nodeName ; kubectl ; node host hostname ; Peer
+    {0}.workload ; kubectl ; ownerReferences owner deployment controller ; Peer
+    """
 )
 
 # ---- clauses and other items of a policy
@@ -458,6 +451,11 @@ def _folded(word: str) -> str:
 def elsewhere(function: str) -> str | None:
     """Why a function of others can mean nothing here, and what stands closest."""
     return ELSEWHERE.get(function.replace("_", "").lower())
+
+
+def field(record: str, word: str) -> Habit | None:
+    """The row of a field that a record has under another name."""
+    return find((row for row in FIELDS if record in row.kinds), word)
 
 
 def call(word: str, kind: str, operands: int) -> Habit | None:

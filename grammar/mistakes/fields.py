@@ -16,7 +16,7 @@ from grammar.messages.diagnostics import Remedy, nearest
 from grammar.messages.plain_words import amount_in_words, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.types import DURATION, STRING, TIMESTAMP, Type, list_of
+from grammar.tree.types import DURATION, STRING, Type, list_of
 from grammar.tree.walk import rewritten
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -49,13 +49,6 @@ class _Place:
         return self.kind.name == "list"
 
 
-_PARTS_OF_TIME = {
-    **dict.fromkeys(("year", "years"), "getFullYear"),
-    **dict.fromkeys(("day", "date", "dayofmonth"), "getDate"),
-    "dayofweek": "getDayOfWeek",
-    **dict.fromkeys(("hour", "hours"), "getHours"),
-    **dict.fromkeys(("minute", "minutes"), "getMinutes"),
-}
 # Methods that make one value of a list.
 _OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
 
@@ -130,7 +123,7 @@ class FieldRemedies:
         is_of_pod = record in ("Pod", "Peer") and expr.name == "resources"
         if is_of_pod and isinstance(parent, ast.Select) and parent.name in ("requests", "limits"):
             return Remedy(parent.span, f"{operand}.{parent.name}")
-        if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
+        if (row := habits.field(record, expr.name)) is not None:
             made = row.here.replace("{0}", operand)
             if isinstance(parent, ast.Select) and made.endswith(".workload.name"):
                 # `pod.deployment.name`, of which the object is meant.
@@ -194,7 +187,7 @@ class FieldRemedies:
         nouns = [w for w in words if w not in _COUNTING]
         if len(nouns) == 1 and len(nouns) < len(words):
             noun = f"{nouns[0].removesuffix('s')}s"
-            if (row := habits.find(habits.FIELDS.get(record, ()), noun)) is not None:
+            if (row := habits.field(record, noun)) is not None:
                 return Remedy(expr.span, row.here.replace("{0}", operand))
             for place in self._places(record, noun)[:1]:
                 read = print_expression(selected(expr.operand, place.path))
@@ -371,8 +364,6 @@ class FieldRemedies:
             number = getattr(whole.right, "value", None)
             if whole.left is expr and isinstance(number, int):
                 return Remedy(whole.span, f'{operand} {whole.op} "{number}{unit}"')
-        if kind == TIMESTAMP and (part := _PARTS_OF_TIME.get(_folded(expr.name))) is not None:
-            return Remedy(expr.span, f"{operand}.{part}()")
         if (row := habits.call(expr.name, kind.name, 1)) is not None:
             return Remedy(expr.span, row.here.replace("{0}", operand))
         schema = self._schema

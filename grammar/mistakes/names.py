@@ -34,11 +34,6 @@ _ELSEWHERE = {
     "userInfo": "leave it out: who creates a pod is known to admission policies alone",
 }
 
-_PARTS_OF_TIME = {
-    **dict.fromkeys(("hour", "hours", "current_hour", "currenthour"), "getHours"),
-    **dict.fromkeys(("minute", "minutes"), "getMinutes"),
-    **dict.fromkeys(("dayofweek", "day_of_week", "day"), "getDayOfWeek"),
-}
 # Names for what a policy counts, or asks of others.
 _COUNTED = (
     "`node.pods` are the pods on the node; those of other places are counted by a limit, as in"
@@ -93,9 +88,15 @@ class NameRemedies(FieldRemedies):
             return Remedy(expr.span, "", _GROUPED, whole=False)
         if expr.name in _NUMBERS:
             return Remedy(expr.span, f"{_NUMBERS.index(expr.name)}")
-        part = _PARTS_OF_TIME.get(expr.name.lower())
-        if part is not None and isinstance(parent, ast.Binary):
-            return Remedy(expr.span, f"now.{part}()")
+        part = habits.call(expr.name, "timestamp", 1)
+        # A day can be one of the week or of the month.
+        if (
+            part is not None
+            and part.kinds
+            and expr.name != "day"
+            and isinstance(parent, ast.Binary)
+        ):
+            return Remedy(expr.span, part.here.replace("{0}", "now"))
         if (said := _of_others(expr)) is not None:
             return said
         if (row := habits.find(habits.NAMES, expr.name)) is not None:

@@ -60,7 +60,7 @@ WORD_KINDS: Mapping[str, Callable[[str], object]] = {
     "clause": CLAUSE_WORDS.__contains__,
     "number": re.compile(r"\d+(?:\.\d+)?").fullmatch,
     "string": re.compile(r"[rR]?[\"'].*[\"']", re.DOTALL).fullmatch,
-    "unit": lambda text: _unit(text) is not None,
+    "unit": lambda text: habits.unit(text) is not None,
     "foreign": ("$", "@").__contains__,
     "place": lambda text: text.strip("\"'") not in _OF_PODS,
     "mode": ("enforce", "audit").__contains__,
@@ -72,11 +72,6 @@ WORD_KINDS: Mapping[str, Callable[[str], object]] = {
     "any": re.compile(r".+", re.DOTALL).fullmatch,
 }
 # ---- forms of parts in what is written instead
-
-
-def _unit(word: str) -> str | None:
-    folded = {w.lower(): unit for w, unit in habits.UNITS.items() if len(w) > 1}
-    return habits.UNITS.get(word, folded.get(word.lower()))
 
 
 def _optional(read: str) -> str | None:
@@ -193,7 +188,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "plain": lambda text: re.sub(r"\W+", "_", text.strip("\"'")),
     "dashed": lambda text: "-".join(text.split()),
     "macro": _macro,
-    "unit": _unit,
+    "unit": habits.unit,
     "ticked": lambda text: f'"{text[1:-1]}"' if text.startswith("`") else None,
     "percent": lambda number: f"{float(number) / 100:g}",
     "allocatable": _allocatable,
@@ -345,8 +340,10 @@ class _Found:
                 if "require" in made.split():
                     return None
                 made = f"{made} " if made else ""
-            case "" if first.kind == "number" and second.kind == "word" and _unit(second.text):
-                made = f'"{first.text}{_unit(second.text)}"'
+            case "" if (
+                first.kind == "number" and second.kind == "word" and habits.unit(second.text)
+            ):
+                made = f'"{first.text}{habits.unit(second.text)}"'
             case _:
                 return None
         self.parts[token.name] = WrittenPart(made)

@@ -150,10 +150,11 @@ def with_habits() -> Iterator[str]:
         for word in row.words:
             yield f'filter "x" {{ require {word} }}'
             yield f'filter "x" {{ require {word}.name == "a" }}'
-    for record, rows in habits.FIELDS.items():
-        name = {"Node": "node", "Pod": "pod", "Peer": "peer"}.get(record)
-        for word in (w for row in rows for w in row.words if name is not None):
-            yield f'limit "x" {{ pods where {name}.{word} == "a" per node at most 1 strict }}'
+    for row in habits.FIELDS:
+        for kind in {"Node", "Pod", "Peer"}.intersection(row.kinds):
+            for word in row.words:
+                read = f"{kind.lower()}.{word}"
+                yield f'limit "x" {{ pods where {read} == "a" per node at most 1 strict }}'
     for row in habits.CLAUSES:
         for word in row.words:
             for block in (

@@ -18,7 +18,6 @@ from grammar.tree.source import Source
 PAGE = (Path(__file__).parents[3] / "docs" / "habits.md").read_text(encoding="utf-8")
 _OPERANDS = {"{0}": "a", "{1}": "b", "{2}": "c"}
 _CALLED = re.compile(r"(?<!\w)((?:[a-z]\w*\.)?[A-Za-z]\w*)\(")
-FIELDS = tuple((record, row) for record, rows in habits.FIELDS.items() for row in rows)
 
 
 def here(row: Habit) -> str:
@@ -29,9 +28,8 @@ def here(row: Habit) -> str:
     return text
 
 
-def line(row: Habit, head: str = "") -> str:
-    words = " ".join(f"`{word}`" for word in row.words).replace("|", r"\|")
-    first = f"{head}{words}"
+def line(row: Habit) -> str:
+    first = " ".join(f"`{word}`" for word in row.words).replace("|", r"\|")
     if row.kinds:
         first += f" of a {' or '.join(row.kinds)}"
     return f"| {first} | {row.origin} | `{here(row)}` |".replace("||", r"\|\|")
@@ -53,11 +51,11 @@ def tables() -> dict[str, str]:
         ),
         "Macros": habits.MACROS,
         "Names": habits.NAMES,
+        "Fields": habits.FIELDS,
         "Clauses": habits.CLAUSES,
         "Parts of clauses": habits.PARTS,
     }
     found = {name: table(map(line, rows)) for name, rows in simple.items()}
-    found["Fields"] = table(line(row, f"{record}: ") for record, row in FIELDS)
     units: dict[str, list[str]] = {}
     for word, suffix in habits.UNITS.items():
         units.setdefault(suffix, []).append(word)
@@ -83,7 +81,7 @@ def test_page_shows_the_table(heading: str, rows: str) -> None:
 def test_what_is_here_is_an_expression_of_known_functions() -> None:
     known = {name.rpartition(".")[2] for name in FUNCTIONS}
     known |= {"has", "map", "filter", "exists", "all", "transformList"}
-    for text in map(here, [*habits.OPERATORS, *habits.CALLS, *(row for _, row in FIELDS)]):
+    for text in map(here, [*habits.OPERATORS, *habits.CALLS, *habits.FIELDS]):
         _, found = parse_expression(Source("habit", text))
         assert found == [], text
         called = {name for name in _CALLED.findall(text) if "." not in name or name in FUNCTIONS}
@@ -97,7 +95,7 @@ def test_clauses_and_parts_are_words_of_the_language() -> None:
 
 
 def test_records_of_fields_are_known() -> None:
-    assert set(habits.FIELDS) <= set(load_schema().records)
+    assert {kind for row in habits.FIELDS for kind in row.kinds} <= set(load_schema().records)
 
 
 def test_no_word_has_two_meanings_in_one_place() -> None:
