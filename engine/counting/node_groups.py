@@ -25,6 +25,7 @@ import numpy.typing as npt
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versions, is_ready
 from engine.counting.domains import Domains
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
+from engine.objects.resources import add_amounts
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, GroupsOfCall, LazyFrame
 from engine.program.node_groups import GroupSpec
@@ -37,7 +38,6 @@ from grammar.values.time import Timestamp
 OnTheWay = Literal["worst", "predicted", "bound", "certain"]
 # How some named counts count pods on their way, by digest.
 Ways = tuple[tuple[str, OnTheWay], ...]
-Amounts = Mapping[str, Quantity]
 Counts = npt.NDArray[np.int64]
 T = TypeVar("T")
 
@@ -46,25 +46,12 @@ _OUTSIDE = -1
 _MOST_GONE = 1000
 
 
-class _Sums(dict[str, Quantity]):
-    """Sums: amounts by resource; an amount that is 0 stays as long as the group does."""
-
-    def add(self, amounts: Amounts, sign: int) -> None:
-        for resource, amount in amounts.items():
-            known = self.get(resource)
-            if known is None:
-                self[resource] = Quantity(sign * amount.nanos, amount.suffix)
-            else:
-                suffix = known.suffix if known.nanos else amount.suffix
-                self[resource] = Quantity(known.nanos + sign * amount.nanos, suffix)
-
-
 @dataclass(slots=True)
 class _Members:
     """The members of one group: nodes by row, and what they have.
 
     `unknown` is the number of nodes whose pods are not known. `labels` counts the nodes with each
-    label and value.
+    label and value. An amount that is 0 stays as long as the group does.
     """
 
     value: object
@@ -72,9 +59,9 @@ class _Members:
     ready: int = 0
     unknown: int = 0
     labels: Counter[tuple[str, str]] = field(default_factory=Counter)
-    allocatable: _Sums = field(default_factory=_Sums)
-    capacity: _Sums = field(default_factory=_Sums)
-    requested: _Sums = field(default_factory=_Sums)
+    allocatable: dict[str, Quantity] = field(default_factory=dict)
+    capacity: dict[str, Quantity] = field(default_factory=dict)
+    requested: dict[str, Quantity] = field(default_factory=dict)
 
     def put(self, row: int, node: NodeWithPods) -> None:
         self.rows.add(row)
@@ -94,12 +81,12 @@ class _Members:
         if node.requested is None:
             self.unknown += sign
         else:
-            self.requested.add(node.requested, sign)
+            add_amounts(self.requested, node.requested, sign)
 
     def _add(self, node: NodeWithPods, sign: int) -> None:
         self.ready += sign * is_ready(node)
-        self.allocatable.add(node.allocatable, sign)
-        self.capacity.add((node.status and node.status.capacity) or {}, sign)
+        add_amounts(self.allocatable, node.allocatable, sign)
+        add_amounts(self.capacity, (node.status and node.status.capacity) or {}, sign)
         self.load(node, sign)
 
     def made(self, nodes: Sequence[NodeWithPods | None]) -> GroupOfNodes:

@@ -51,11 +51,6 @@ _NO_DOMAINS = np.zeros(0, np.bool_)
 _TURN = 256
 
 
-def _may_count(_: Peer) -> bool:
-    """The pods of a workload may count: they are those of the scope."""
-    return True
-
-
 class _There(NamedTuple):
     """What is there of the pod in question in the cache; `pod` is None if it adds nothing."""
 
@@ -580,7 +575,8 @@ class PodCounter:
             return terminating or pod.deletionTimestamp is None
 
         scope, name = Scope(peer.namespace, peer.workload.uid), ("workload", terminating)
-        return Membership(counts, scope, name, None, _may_count)
+        # The pods of the scope may all count.
+        return Membership(counts, scope, name, None, lambda _: True)
 
     def _tally(self, members: Membership, peers: Peers) -> Tally:
         counts, scope, name, _, may_count, of_pod = members

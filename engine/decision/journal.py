@@ -118,12 +118,13 @@ class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
         if self.names is None:
             return lambda _: "the cluster"
         known = {group: name for name, group in self.names.items()}
-        return lambda group: _group_name(known.get(group))
 
+        def name_of(group: int) -> str:
+            name = known.get(group)
+            # A domain is kept with its type, because 1 is not true.
+            return show(name[1]) if isinstance(name, tuple) else str(name)
 
-def _group_name(name: object) -> str:
-    """A domain is kept with its type, because 1 is not true."""
-    return show(name[1]) if isinstance(name, tuple) else str(name)
+        return name_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,10 +284,6 @@ class Plan:
         for memo in (self.filters, *(memo for _, memo in self.audits)):
             memo.tables_changed(digests)
 
-    def outdate(self) -> None:
-        """Marks the plan for another look, because there are other policies."""
-        self.outdated = True
-
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""
         return self._made <= now < self.until

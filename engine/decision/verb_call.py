@@ -156,7 +156,7 @@ class KeptPlans:
             if (plan := self.plans.peek(key)) is None or not plan.programs <= here:
                 self.plans.pop(key)
             else:
-                plan.outdate()
+                plan.outdated = True
 
     def plan(self, key: Hashable, now: Callable[[], int], make: Callable[[], Plan]) -> Plan:
         """The plan that is kept for a key, or a new one."""

@@ -6,7 +6,7 @@ group. A bound of what a workload has is one for each workload.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -83,11 +83,7 @@ def fills_of(inspection: Inspection, node: str) -> Work[list[BoundFill]]:
     Yields after each portion. Raises DeadlineExceededError for what gets no further.
     """
     yield from inspection.headrooms_of_pod()
-    return list(_fills(inspection, node))
-
-
-def _fills(inspection: Inspection, node: str) -> Iterator[BoundFill]:
-    names, table = inspection.names, inspection.table
+    names, table, found = inspection.names, inspection.table, list[BoundFill]()
     known_rows = KnownRows(table.find(names), table.rows)
     here = names.index(node) if node in table.rows else None
     for headroom in inspection.headrooms:
@@ -112,7 +108,8 @@ def _fills(inspection: Inspection, node: str) -> Iterator[BoundFill]:
         pod = inspection.peer
         name = pod.name if pod.workload is None else pod.workload.title
         of = "" if count.peers.where is not None else name
-        yield BoundFill(count.policy, count.name, of, listed, len(order) - len(listed))
+        found.append(BoundFill(count.policy, count.name, of, listed, len(order) - len(listed)))
+    return found
 
 
 def _with_pod(headroom: CountHeadroom, here: int | None) -> GroupCounts:

@@ -183,9 +183,11 @@ class Written:
 
     def value(self, expr: Expr, frame: Frame) -> object:
         """The value of an expression that the clause stands for. Raises EvaluationError."""
+        return self._value(Checker(self.environment).check(expr), frame)
+
+    def _value(self, checked: Expr, frame: Frame) -> object:
         compiler = Compiler(self.environment)
-        evaluate = compiler.compile(Checker(self.environment).check(expr))
-        frame = _own(frame)
+        evaluate, frame = compiler.compile(checked), _own(frame)
         frame.locals = [None] * compiler.slots
         return evaluate(frame)
 
@@ -194,14 +196,10 @@ class Written:
         detail = dict(self.clause.texts).get("detail")
         if detail is None:
             return ""
-        frame = _own(frame)
-        compiler = Compiler(self.environment)
-        parts = [p if isinstance(p, str) else compiler.compile(p) for p in detail.parts]
-        frame.locals = [None] * compiler.slots
         shown = []
-        for part in parts:
+        for part in detail.parts:
             try:
-                shown.append(part if isinstance(part, str) else show(part(frame)))
+                shown.append(part if isinstance(part, str) else show(self._value(part, frame)))
             except EvaluationError:
                 shown.append("{?}")
         return "".join(shown)

@@ -65,7 +65,7 @@ def pod_requests(spec: PodSpec | None, status: PodStatus | None) -> PodRequests:
     total = PodRequests()
     if spec is not None:
         _Sum("requests", status).fill(total, spec)
-        _add(total, spec.overhead or {})
+        add_amounts(total, spec.overhead or {})
     return total
 
 
@@ -75,7 +75,9 @@ def pod_limits(spec: PodSpec | None, status: PodStatus | None) -> dict[str, Quan
     if spec is not None:
         _Sum("limits", status).fill(total, spec)
         overhead = spec.overhead or {}
-        _add(total, {r: more for r, more in overhead.items() if r in total and total[r].nanos})
+        add_amounts(
+            total, {r: more for r, more in overhead.items() if r in total and total[r].nanos}
+        )
     return total
 
 
@@ -83,7 +85,7 @@ def total_requests(pods: Iterable[Mapping[str, Quantity]]) -> Resources:
     """The sum of the requests of several pods; `pods` is the number of pods."""
     total, counted = Resources(), [*pods]
     for requests in counted:
-        _add(total, requests)
+        add_amounts(total, requests)
     total["pods"] = Quantity.parse(str(len(counted)))
     return total
 
@@ -113,18 +115,18 @@ class _Sum:
         # container runs beside the sidecars that were started before it, so the peak is the maximum
         # over init containers of their own amounts and those sidecars.
         for container in spec.containers or ():
-            _add(total, self._counted(container))
+            add_amounts(total, self._counted(container))
         sidecars: Amounts = {}
         peak: Amounts = {}
         for container in spec.initContainers or ():
             if container.restartPolicy == "Always":
                 amounts = self._counted(container)
-                _add(total, amounts)
-                _add(sidecars, amounts)
+                add_amounts(total, amounts)
+                add_amounts(sidecars, amounts)
                 _raise(peak, sidecars)
             else:
                 during = dict(self._amounts(container.resources))
-                _add(during, sidecars)
+                add_amounts(during, sidecars)
                 _raise(peak, during)
         _raise(total, peak)
         declared = self._amounts(spec.resources)
@@ -156,13 +158,14 @@ class _Sum:
         return (resources.requests if self._requests else resources.limits) or {}
 
 
-def _add(total: Amounts, amounts: Mapping[str, Quantity]) -> None:
+def add_amounts(total: Amounts, amounts: Mapping[str, Quantity], sign: int = 1) -> None:
+    """Adds amounts to sums, or takes away what was added before."""
     for resource, more in amounts.items():
         if (sum_ := total.get(resource)) is None:
             total[resource] = more
         else:  # as in Go's Quantity.Add, the first amount that is not zero gives the suffix
             suffix = sum_.suffix if sum_.nanos else more.suffix
-            total[resource] = Quantity(sum_.nanos + more.nanos, suffix)
+            total[resource] = Quantity(sum_.nanos + sign * more.nanos, suffix)
 
 
 def _raise(largest: Amounts, amounts: Mapping[str, Quantity]) -> None:

@@ -6,6 +6,7 @@ closures keep their locals in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from engine.cards.fragmentation import NO_FACTS
 from engine.objects.peer import Peer
-from engine.program.policy_time import CallTime, untimed
+from engine.program.policy_time import CallTime
 from grammar.values.errors import EvaluationError
 from grammar.values.nodes import GroupOfNodes
 from grammar.values.sizes import STEPS, too_many_steps
@@ -222,7 +223,8 @@ Message = Callable[[Evaluation], str]
 def unhurried(frame: Frame) -> Evaluation:
     """The context of an evaluation that nobody waits for: no deadline, and no listener."""
     # An error is dropped: the caller finds it in the result.
-    return Evaluation(lambda: frame, lambda: frame.now.nanos, untimed(), _drop, _drop)
+    untimed = CallTime(lambda: 0.0, math.inf)
+    return Evaluation(lambda: frame, lambda: frame.now.nanos, untimed, _drop, _drop)
 
 
 def _drop(_policy: str, _clause: str, _what: object) -> None:

@@ -97,11 +97,6 @@ def number_of_sum(kind: Type, *, is_sum: bool) -> Callable[[int], object]:
     return lambda thousandths: thousandths / THOUSANDTHS
 
 
-def namespace_of_pod(frame: Frame) -> object:
-    """The namespace of the frame's pod."""
-    return frame.pod.namespace  # type: ignore[attr-defined]
-
-
 def _without(group: GroupOfNodes, frame: Frame) -> GroupOfNodes:
     """The group of the frame's node as if the pods that are gone from the node were not there."""
     less: dict[str, int] = {"pods": 0}

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from engine.program import operations
 from engine.program.columns import ColumnRoom, NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
 from engine.program.frame import Evaluate, Message
-from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
+from engine.program.node_groups import GroupSpec, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
 from engine.program.pod_shape import Path, PodReads, node_parts, pod_parts
 from engine.program.program import (
@@ -271,7 +272,7 @@ class PolicyCompiler:
 
     def _count_of_pod(self, count: Count) -> tuple[Evaluate, ...]:
         found = pod_parts(self.compiler, children(count.pods))
-        return found if count.pods.all else (*found, namespace_of_pod)
+        return found if count.pods.all else (*found, attrgetter("pod.namespace"))
 
     def named(self) -> Iterator[NamedCountProgram]:
         """What the `count`s count."""

@@ -340,8 +340,3 @@ class DecisionTime:
 
 # The clocks of this machine, without bounds for policies.
 SYSTEM_TIME = DecisionTime()
-
-
-def untimed() -> CallTime:
-    """The time of a call that may take any time, for callers who wait for it themselves."""
-    return CallTime(lambda: 0.0, math.inf)
