@@ -184,7 +184,7 @@ class Informers:
             await shared_pause(_AGAIN_SECONDS)
             for one in self._due():
                 known = self._informers[one.name].store
-                async for chunk in list_watch.chunks(self.source, one, "", 0, _REQUEST_SECONDS):
+                async for _, chunk in list_watch.chunks(self.source, one, "", 0, _REQUEST_SECONDS):
                     for raw in chunk.items or ():
                         key, version = head(raw)
                         known.distrust(key)
@@ -367,7 +367,7 @@ async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterat
     resource = informer.reflector.resource
     chunks = list_watch.chunks(source, resource, "", list_watch.CHUNK, _REQUEST_SECONDS)
     try:
-        async for chunk in chunks:
+        async for _, chunk in chunks:
             list_version = chunk.metadata.resourceVersion
             for raw in chunk.items or ():
                 key, version = head(raw)

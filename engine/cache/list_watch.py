@@ -79,18 +79,6 @@ class ListChunk(msgspec.Struct, frozen=True, gc=False):
 _CHUNK = msgspec.json.Decoder(ListChunk)
 
 
-async def chunks(
-    source: ListerWatcher, resource: Resource, version: str, limit: int, seconds: float
-) -> AsyncIterator[ListChunk]:
-    """The list in chunks of `limit` objects (0: all in one), of a state not older than `version`.
-
-    Raises ContinueExpiredError between chunks, GarbageError for an answer that is not a list,
-    ApiError and ApiUnreachableError.
-    """
-    async for _, chunk in _answers(source, resource, version, limit, seconds):
-        yield chunk
-
-
 async def bodies(
     source: ListerWatcher, resource: Resource, limit: int, seconds: float
 ) -> AsyncIterator[bytes]:
@@ -101,7 +89,7 @@ async def bodies(
     """
     for _ in range(1 + len(resource.others)):
         try:
-            async for body, _ in _answers(source, resource, "", limit, seconds):
+            async for body, _ in chunks(source, resource, "", limit, seconds):
                 yield body
         except ApiError as error:
             if not (resource.optional and is_absent(error)):
@@ -111,10 +99,14 @@ async def bodies(
             return
 
 
-async def _answers(
+async def chunks(
     source: ListerWatcher, resource: Resource, version: str, limit: int, seconds: float
 ) -> AsyncIterator[tuple[bytes, ListChunk]]:
-    """Each answer as it is sent, and decoded."""
+    """The list in chunks of `limit` objects (0: all in one), of a state not older than `version`.
+
+    Each as the server sends it, and decoded. Raises ContinueExpiredError between chunks,
+    GarbageError for an answer that is not a list, ApiError and ApiUnreachableError.
+    """
     size = [("limit", str(limit))] if limit else []
     params = [*_selection(resource), *size]
     if version:

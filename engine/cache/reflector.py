@@ -226,7 +226,7 @@ class Reflector:
             keys, version = set[str](), ""
             chunks = list_watch.chunks(self._source, self.resource, self._floor, limit, seconds)
             try:
-                async for chunk in chunks:
+                async for _, chunk in chunks:
                     self._note_event()
                     version = chunk.metadata.resourceVersion
                     for item in chunk.items or ():

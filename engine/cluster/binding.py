@@ -27,7 +27,7 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
-from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.client import CORE, Api, path_of, read_if_there
 from engine.cluster.held_pods import HeldPods
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.part import DecisionPart
@@ -429,12 +429,9 @@ class Binder:
             self._cache.assume(pod, binding.node, until, pod.annotations)
 
     async def _fetch(self, binding: Binding, seconds: float) -> bytes:
-        try:
-            return await self._api.request("GET", binding.path, timeout_seconds=seconds)
-        except ApiError as error:
-            if error.status == _NOT_FOUND:
-                raise RefusedError("the pod is gone") from error
-            raise
+        if (body := await read_if_there(self._api, binding.path, seconds)) is None:
+            raise RefusedError("the pod is gone")
+        return body
 
     def _decoded(self, body: bytes) -> Peer:
         try:
