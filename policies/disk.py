@@ -94,20 +94,6 @@ def trusted(_path: Path) -> None:
     """The visit of whoever can wait: a command, which Ctrl-C ends."""
 
 
-def begun(work: Callable[[], T]) -> Future[T]:
-    """The result of work in a thread, for which the end of the process does not wait."""
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except Exception as error:  # noqa: BLE001 - whoever waits for the result gets it
-            result.set_exception(error)
-
-    threading.Thread(target=run, name="disk", daemon=True).start()
-    return result
-
-
 class Disk:
     """A disk runs work that asks the file system. INVARIANT: one thread uses it at a time.
 
@@ -144,14 +130,24 @@ class _LeftAloneError(Exception):
 
 
 class _Job(Generic[T]):
-    """A job: one attempt of some work in a thread, with the path that it asks about."""
+    """A job: one attempt of some work in a thread, with the path that it asks about.
+
+    The end of the process does not wait for the thread.
+    """
 
     def __init__(self, work: Callable[[Visit], T], check: Visit) -> None:
         self._check = check
         self._at = Path()
         self._since = time.monotonic()
         self._is_left_alone = False
-        self.result = begun(lambda: work(self._visit))
+        self.result: Future[T] = Future()
+        threading.Thread(target=self._run, args=[work], name="disk", daemon=True).start()
+
+    def _run(self, work: Callable[[Visit], T]) -> None:
+        try:
+            self.result.set_result(work(self._visit))
+        except Exception as error:  # noqa: BLE001 - whoever waits for the result gets it
+            self.result.set_exception(error)
 
     def wait(self, seconds: float) -> Path | None:
         """Waits for the end; the path that has been silent for so long, if one has."""

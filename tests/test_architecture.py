@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
 # All modules of the packages, and their lines: they only fall. What is new pays with a deletion.
-MOST_MODULES, MOST_LINES_OF_ALL = 356, 85_241
+MOST_MODULES, MOST_LINES_OF_ALL = 356, 85_223
 NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
@@ -34,7 +34,7 @@ STARTS = {
     "`_connected` reports",
     "server/http/sockets.py: Thread in health_server": "an event loop of its own; its "
     "caller joins it",
-    "policies/disk.py: Thread in begun": "whoever asks waits for its result, and gets its "
+    "policies/disk.py: Thread in _Job.__init__": "whoever asks waits for its result, and gets its "
     "error, unless the file system never answers",
     "server/admission/webhooks.py: ensure_future in AdmissionWebhooks._in_turn": "one request "
     "awaits it",

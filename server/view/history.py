@@ -17,12 +17,10 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from logging import Logger
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,7 +28,7 @@ from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from grammar.messages.texts import os_reason
-from policies.disk import begun, contents
+from policies.disk import Disk, Visit, contents
 from server.answers import FillList, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject, FieldsManager
 from server.view.routes import Answer, ViewQuestion
@@ -44,9 +42,6 @@ _MOST_FILE, _MOST_CONTENT = 64 << 20, 128 << 20
 # The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
 # minute; and the bytes of a name, with which the samples of a week stay within a file.
 _MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 250
-# Until the disk counts as silent.
-_DISK_SECONDS = 5.0
-T = TypeVar("T")
 Sample = Mapping[str, float]
 Durations = Mapping[str, Sequence[tuple[float, float]]]
 Rejections = Mapping[tuple[str, str], int]
@@ -75,8 +70,7 @@ class History:
     clock: Callable[[], float] = time.time
     _kept: _Kept = field(default_factory=_Kept)
     _has_read: bool = False
-    # What the disk does, or has done.
-    _at_disk: Future[Any] | None = None
+    _disk: Disk = field(default_factory=Disk)
     # What was seen of policies last; None before the first look.
     _seen: Mapping[str, str | bytes] | None = None
 
@@ -101,7 +95,7 @@ class History:
             return
         kept: _Kept | None = _Kept()
         try:
-            if (kept := await self._answered(lambda: _read(path))) is None:
+            if (kept := await asyncio.to_thread(self._disk.run, partial(_read, path))) is None:
                 self._log.warning("the history `%s` is damaged: it begins anew", path)
         except TimeoutError as error:
             self._log.warning("the history `%s` is not read yet: %s", path, os_reason(error))
@@ -119,21 +113,11 @@ class History:
         self.add(int(self.clock()), numbers)
         if self._path is None or not self._has_read:
             return
+        write = partial(_write, self._path, msgspec.msgpack.encode(self._kept))
         try:
-            await self._answered(partial(_write, self._path, msgspec.msgpack.encode(self._kept)))
+            await asyncio.to_thread(self._disk.run, write)
         except OSError as error:
             self._log.warning("the history cannot be written: %s", os_reason(error))
-
-    async def _answered(self, work: Callable[[], T]) -> T:
-        """What work on the disk gives in time. Raises OSError; TimeoutError while it goes on."""
-        if self._at_disk is None or self._at_disk.done():
-            job = begun(work)
-            answer, self._at_disk = asyncio.wrap_future(job), job
-            answer.add_done_callback(asyncio.Future.exception)
-            await asyncio.wait([answer], timeout=_DISK_SECONDS)
-            if answer.done():
-                return answer.result()
-        raise TimeoutError(errno.ETIMEDOUT, "the file system does not answer")
 
     def add(self, at: int, numbers: Sample) -> None:
         """Adds the sample of now. Of too many goes one ahead of the clock, else the oldest."""
@@ -205,8 +189,9 @@ class History:
         return self._kept.edits[::-1]
 
 
-def _read(path: Path) -> _Kept | None:
+def _read(path: Path, visit: Visit) -> _Kept | None:
     """What was written last; None if that is damaged. Raises OSError for another file."""
+    visit(path)
     try:
         data = contents(path, _MOST_FILE, takes_pipes=False)
     except FileNotFoundError:
@@ -222,8 +207,9 @@ def _read(path: Path) -> _Kept | None:
     return kept if reading.eof else None
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, visit: Visit) -> None:
     """Takes the place of what was written before. Raises OSError; the file is then as it was."""
+    visit(path)
     beside = path.with_name(f"{path.name}.new")
     try:
         with open(beside, "wb", opener=_opened) as file:

@@ -16,6 +16,7 @@ import pytest
 
 import server.view.history
 from engine.decision.journal import Journal
+from policies.disk import Disk
 from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
 from tests.support.builders import node, pod, raw
@@ -116,7 +117,7 @@ async def test_on_a_full_disk_the_last_whole_one_stays(
     assert len(again.listed(1).times) == 6
 
 
-@pytest.mark.parametrize("silent", ["_read", "_write"])
+@pytest.mark.parametrize("silent", ["contents", "_opened"])
 async def test_a_silent_disk_holds_up_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:
@@ -124,21 +125,21 @@ async def test_a_silent_disk_holds_up_nothing(
     file, clock, answers = tmp_path / "history", Clock(), threading.Event()
     await taken(history(file, clock), clock, 3, WAITING)
     found = history(file, clock)
-    if silent == "_write":
+    if silent == "_opened":
         await found.read()
-    monkeypatch.setattr("server.view.history._DISK_SECONDS", 0.05)
+    monkeypatch.setattr(found, "_disk", Disk(0.05, 0.05))
     work = getattr(server.view.history, silent)
 
-    def blocks(*args: object) -> object:
+    def blocks(*args: object, **more: object) -> object:
         answers.wait(60)
-        return work(*args)
+        return work(*args, **more)
 
     monkeypatch.setattr(f"server.view.history.{silent}", blocks)
     began = time.monotonic()
     await taken(found, clock, 2, WAITING)
     assert time.monotonic() - began < 30
-    assert len(found.listed(1).times) == (2 if silent == "_read" else 5)
-    assert caplog.text.count("the file system does not answer") == 2 - (silent == "_read")
+    assert len(found.listed(1).times) == (2 if silent == "contents" else 5)
+    assert caplog.text.count("the file system does not answer") == 2 - (silent == "contents")
     answers.set()
     while True:
         await taken(found, clock, 1, WAITING)
