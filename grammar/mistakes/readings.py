@@ -10,7 +10,6 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from itertools import pairwise
 
 from grammar.messages import plain_words
 from grammar.mistakes.misplaced import WORDS
@@ -316,11 +315,10 @@ class _Reader:
         self._lexemes = lexemes = Lexemes(text)
         self._all = print_string(" ".join(text.split()))
         self._known: dict[tuple[str, int, bool], list[tuple[int, str]]] = {}
-        # Between lexemes a comment may stand, in which something is said.
-        gaps = pairwise([0, *(at for i in lexemes.items for at in (i.start, i.end)), len(text)])
         # A bracket without its partner is another mistake.
         is_short = len(lexemes.items) <= _MOST and not lexemes.unclosed and not lexemes.surplus
-        self.is_whole = is_short and not any(text[a:b].strip() for a, b in [*gaps][::2])
+        # In a comment something is said.
+        self.is_whole = is_short and not lexemes.comments
 
     def ends(self, at: int) -> bool:
         return all(item.closes or item.text == ";" for item in self._lexemes.items[at:])

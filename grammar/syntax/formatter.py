@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import assert_never
 
 from grammar.clauses import KINDS
 from grammar.clauses.kind import Line
 from grammar.clauses.parts import per_lines, pod_lines
+from grammar.syntax.parser import Lexemes
 from grammar.tree import ast
 from grammar.tree.clause_parts import AnyClause
 from grammar.tree.policy import (
@@ -47,12 +49,6 @@ from grammar.tree.source import Source, Span
 
 WIDTH = 100
 _INDENT = "  "
-_COMMENT = re.compile(
-    r"[rR](?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\n]*\"|'[^'\n]*')"
-    r"|\"\"\"(?:\\[\s\S]|(?!\"\"\")[^\\])*\"\"\"|'''(?:\\[\s\S]|(?!''')[^\\])*'''"
-    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<comment>(?:#|//)[^\n]*)"
-)
-_COMMENT_OR_BRACKET = re.compile(r"(?:#|//)[^\n]*|(?P<bracket>[){])")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -87,15 +83,12 @@ def format_file(file: File, source: Source) -> str:
 
 
 def _comments(text: str) -> Iterator[_Comment]:
-    for match in _COMMENT.finditer(text):
-        if match["comment"] is None:
-            continue
-        before = text[: match.start()]
+    for comment in Lexemes(text).comments:
+        before = text[: comment.start]
         line = before[before.rfind("\n") + 1 :]
         apart = re.search(r"\n[ \t\r]*\n[ \t\r]*\Z", before) is not None
-        body = match["comment"].rstrip()
-        body = body[1:] if body[0] == "#" else body[2:]
-        yield _Comment(match.start(), f"#{body}", bool(line.strip()), apart)
+        body = re.sub(r"\A(?:#|//)", "#", comment.text).rstrip()
+        yield _Comment(comment.start, body, bool(line.strip()), apart)
 
 
 def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> Iterator[_Row]:
@@ -154,13 +147,11 @@ def _parameters(
 
 
 def _closing(policy: Policy, source: Source) -> int:
-    """The place of the bracket behind the parameters: the last one before the brace."""
-    found = start = _end(policy.parameters[-1])
-    for match in _COMMENT_OR_BRACKET.finditer(source.text, start):
-        if match["bracket"] == "{":
-            break
-        found = match.start() if match["bracket"] else found
-    return found
+    """The place of the bracket behind the parameters: the last lexeme before the brace."""
+    start = _end(policy.parameters[-1])
+    behind = Lexemes(source.text[start : policy.span.end]).items
+    *_, closing = takewhile(lambda item: item.text != "{", behind)
+    return start + closing.start
 
 
 def _end(parameter: Parameter) -> int:

@@ -36,9 +36,10 @@ from grammar.tree.types import INT
 from grammar.tree.walk import children
 
 _PATTERN = re.compile(
-    r"(?P<skip>[ \t\r\n\f]+|(?:#|//)[^\n]*)"
-    r'|(?P<string>[rR]?(?:"""(?:\\[\s\S]|[^\\])*?"""|"(?:\\.|[^"\\\n])*"'
-    r"|'''(?:\\[\s\S]|[^\\])*?'''|'(?:\\.|[^'\\\n])*'))"
+    r"[ \t\r\n\f]+|(?P<comment>(?:#|//)[^\n]*)"
+    r'|(?P<string>[rR](?:"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"[^"\n]*"|\'[^\'\n]*\')'
+    r'|"""(?:\\[\s\S]|[^\\])*?"""|"(?:\\.|[^"\\\n])*"'
+    r"|'''(?:\\[\s\S]|[^\\])*?'''|'(?:\\.|[^'\\\n])*')"
     r"|(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<word>[A-Za-z_]\w*|`[\w.\-/ ]+`)"
     r"|(?P<sign>===|!==|=~|!~\*|!~|~\*|~=|==|!=|<=|>=|<>|=>|->|&&|\|\||\?\?|\?:|:=|\.\?|\[\?|\*\*|\.\.|\\.|[\s\S])"
 )
@@ -72,11 +73,13 @@ class Lexemes:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.items = [
-            Lexeme(m.lastgroup or "", m.group(), m.start(), m.end())
+        found = [
+            Lexeme(m.lastgroup, m.group(), m.start(), m.end())
             for m in _PATTERN.finditer(text)
-            if m.lastgroup != "skip"
+            if m.lastgroup is not None
         ]
+        self.items = [each for each in found if each.kind != "comment"]
+        self.comments = [each for each in found if each.kind == "comment"]
         self.partner: dict[int, int] = {}
         # The brackets that no other closes, outermost first; and closing ones without a partner.
         self.unclosed: list[int] = []

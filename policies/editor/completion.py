@@ -151,8 +151,9 @@ def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[C
             return []  # A text of several lines.
         inside = lexemes[opened].end
         return _matching(_strings(around, lexemes, opened), text[inside:], inside)
-    is_comment = text[last.end :].rpartition("\n")[2].strip() != ""
-    if is_comment or _NUMBER.search(text) is not None:
+    if lexemes.comments and lexemes.comments[-1].end == len(text):
+        return []
+    if _NUMBER.search(text) is not None:
         return []
     touches = 0 < last.end == len(text)
     if touches and (last.kind == "string" or last.closes):
