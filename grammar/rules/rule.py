@@ -212,49 +212,41 @@ class _Writer:
 
     def _of(self, expr: ast.Expr, names: Mapping[str, ast.Expr]) -> ast.Expr:
         """The expression with `names` of local variables replaced by what they stand for."""
-        self._take(1)
 
         def change(node: object) -> object:
-            inner = isinstance(node, ast.Expr) and node is not expr
-            return self._of(node, names) if inner else node  # type: ignore[arg-type]
+            self._take(isinstance(node, ast.Expr))
+            match node:
+                case ast.LetReference(name):
+                    return self._of(self._environment.lets[name], {})
+                case ast.DefCall():
+                    return self._call(node, names)
+                case ast.Ident(name, absolute=False) if name in names:
+                    self._take(sum(1 for _ in walk(names[name])))
+                    return names[name]
+                case ast.Comprehension(_, target, variables, bodies) if names:
+                    free = {name: value for name, value in names.items() if name not in variables}
+                    read = {e.name for e in walk(tuple(free.values())) if isinstance(e, ast.Ident)}
+                    if not read.isdisjoint(variables):
+                        raise _KeptError
+                    made = tuple(self._of(part, free) for part in bodies)
+                    return replace(node, target=self._of(target, names), body=made)
+                case ast.Select(operand, name) if _is_written_out(node):
+                    key = ast.Literal(name, STRING, span=node.name_span)
+                    inner = self._of(operand, names)
+                    return ast.Index(inner, key, node.optional, span=node.span, type=node.type)
+                case _:
+                    return node
 
-        match expr:
-            case ast.LetReference(name):
-                return self._of(self._environment.lets[name], {})
-            case ast.DefCall(name, args):
-                known = self._environment.defs[name]
-                values = [self._of(a, names) for a in args]
-                bound = dict(zip((p.name for p in known.parameters), values, strict=False))
-                body = self._of(known.body, bound)
-                if not args:
-                    return body
-                # The call alone can be corrected for what is in its body.
-                self._take(sum(1 for _ in walk(body)))
-                return rewritten(body, lambda node: expr.span if node == body.span else node)
-            case ast.Ident(name, absolute=False) if name in names:
-                self._take(sum(1 for _ in walk(names[name])))
-                return names[name]
-            case ast.Comprehension(_, target, variables, bodies):
-                free = {name: value for name, value in names.items() if name not in variables}
-                read = {e.name for e in walk(tuple(free.values())) if isinstance(e, ast.Ident)}
-                if not read.isdisjoint(variables):
-                    raise _KeptError
-                made = tuple(self._of(part, free) for part in bodies)
-                return replace(expr, target=self._of(target, names), body=made)
-            case ast.Select(operand, name) if _is_written_out(expr):
-                key = ast.Literal(name, STRING, span=expr.name_span)
-                inner = self._of(operand, names)
-                return ast.Index(inner, key, expr.optional, span=expr.span, type=expr.type)
-            # The usual ones, for the time that a general rewriting takes.
-            case ast.Select(operand):
-                return replace(expr, operand=self._of(operand, names))
-            case ast.Index(operand, index):
-                return replace(expr, operand=self._of(operand, names), index=self._of(index, names))
-            case ast.Binary(_, left, right):
-                return replace(expr, left=self._of(left, names), right=self._of(right, names))
-            case ast.Chain(_, operands):
-                return replace(expr, operands=tuple(self._of(o, names) for o in operands))
-            case ast.Literal() | ast.Ident():
-                return expr
-            case _:
-                return rewritten(expr, change)
+        return rewritten(expr, change)
+
+    def _call(self, expr: ast.DefCall, names: Mapping[str, ast.Expr]) -> ast.Expr:
+        known = self._environment.defs[expr.name]
+        values = [self._of(a, names) for a in expr.args]
+        body = self._of(
+            known.body, dict(zip((p.name for p in known.parameters), values, strict=False))
+        )
+        if not expr.args:
+            return body
+        # The call alone can be corrected for what is in its body.
+        self._take(sum(1 for _ in walk(body)))
+        return rewritten(body, lambda node: expr.span if node == body.span else node)
