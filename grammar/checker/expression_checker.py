@@ -18,6 +18,7 @@ from grammar.meaning import schema as shortforms
 from grammar.meaning.constants import coerce, coerce_beside, coerce_chain, constants_of
 from grammar.meaning.environment import (
     MACROS,
+    RELATIONS,
     TESTS,
     Environment,
     dotted,
@@ -57,8 +58,6 @@ from grammar.tree.types import (
     resolve,
 )
 from grammar.values.format import refused
-
-_RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 
 
 class Checker:
@@ -519,7 +518,7 @@ class Checker:
             self._report(catalogue.key_as_field(written, key.span), key)
             return replace(expr, type=POISON)
         above = self._around[-2] if len(self._around) > 1 else None
-        is_compared = isinstance(above, ast.Binary) and above.op in _RELATIONS
+        is_compared = isinstance(above, ast.Binary) and above.op in RELATIONS
         if expr.op == "-" and is_compared:
             # `kube-system` beside a text.
             text = self._ask(lambda r: r.bare_text(expr))

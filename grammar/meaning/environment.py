@@ -222,9 +222,10 @@ def dotted(expr: Expr) -> tuple[Ident | None, str]:
 
 # ---- macros
 
-# The macros whose last argument is a condition.
+# The macros whose last argument is a condition, and those that go over a list.
 TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
 MACROS = TESTS | {"map", "sortBy"}
+RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 # The items of a group of nodes.
 NODE = Type("Node")
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})

@@ -233,7 +233,7 @@ class Remedy:
         """The diagnostic with this remedy in place of its own hint."""
         edit = Fix(self.span, self.text) if self.whole else None
         fix = edit if self.certain else None
-        hint = self.hint or f"write `{self.text}`"
+        hint = self.hint or f"write `{self.text.strip()}`"
         return replace(found, hint=hint, remedy=edit, fix=fix, other_hint=found.hint)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar.meaning.environment import Environment
+from grammar.meaning.environment import RELATIONS, Environment
 from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits, plain_words
 from grammar.messages.diagnostics import Remedy, nearest
@@ -20,9 +20,6 @@ from grammar.tree.types import DURATION, STRING, Type, list_of
 from grammar.tree.walk import rewritten
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
-_TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
-MACROS = frozenset((*_TESTS, "map", "sortBy"))
-RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 PARTS = ("metadata", "spec", "status")
 # What an item of a list says beside its name, and what a taint says of pods.
 _VALUES = ("status", "value", "address", "image")
@@ -44,10 +41,6 @@ class _Place:
     kind: Type
     items: int = 0
 
-    @property
-    def is_list(self) -> bool:
-        return self.kind.name == "list"
-
 
 # Methods that make one value of a list.
 _OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
@@ -67,8 +60,10 @@ class FieldRemedies:
         return self._around[-2] if len(self._around) > 1 else None
 
     @property
-    def _schema(self) -> Schema | None:
-        return self._environment.schema
+    def _schema(self) -> Schema:
+        schema = self._environment.schema
+        assert schema is not None, "policies have a schema"
+        return schema
 
     def _known(self, name: str) -> bool:
         return (
@@ -137,10 +132,7 @@ class FieldRemedies:
 
     def _elsewhere(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
         """A field that another part of the same object has."""
-        schema, parent = self._schema, self._parent
-        if schema is None:
-            return None
-        fields = schema.records[record].fields
+        fields, parent = self._schema.records[record].fields, self._parent
         if isinstance(parent, ast.Select) and expr.name in PARTS:
             places = self._places(record, parent.name)
             if places and not places[0].items:
@@ -151,14 +143,14 @@ class FieldRemedies:
             for place in self._continued(kind, expr.name):
                 found = selected(root, place.path)
                 keyed = None
-                if isinstance(parent, ast.Index) and place.is_list and not place.items:
+                if isinstance(parent, ast.Index) and place.kind.name == "list" and not place.items:
                     keyed = self.keyed(parent, place.kind.args[0], found)
                 if keyed is not None:
                     return keyed
                 if not place.items:
                     return Remedy(expr.span, print_expression(found))
                 items, path = selected(root, place.path[: place.items]), place.path[place.items :]
-                return self._each(expr, items, path, is_list=place.is_list)
+                return self._each(expr, items, path)
         return None
 
     def _worded(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
@@ -233,7 +225,7 @@ class FieldRemedies:
     def _places(self, record: str, name: str) -> list[_Place]:
         """Where a record has a field of the name at some depth: the shallowest, lists last."""
         schema = self._schema
-        if schema is None or record not in schema.records:
+        if record not in schema.records:
             return []
         found: list[_Place] = []
         queue: list[tuple[str, tuple[str, ...], int]] = [(record, (), 0)]
@@ -277,12 +269,10 @@ class FieldRemedies:
         return sorted(self._places(record, name), key=lacks)
 
     def _fields(self, kind: Type) -> Mapping[str, Field] | None:
-        record = self._schema.records.get(kind.name) if self._schema is not None else None
+        record = self._schema.records.get(kind.name)
         return None if record is None else record.fields
 
-    def _each(
-        self, expr: ast.Expr, items: ast.Expr, path: Sequence[str], *, is_list: bool = False
-    ) -> Remedy:
+    def _each(self, expr: ast.Expr, items: ast.Expr, path: Sequence[str]) -> Remedy:
         """The condition around an expression, said of each item of a list."""
         name = self._variable(items)
         field = selected(ast.Ident(name), path)
@@ -311,7 +301,6 @@ class FieldRemedies:
             made = f"{print_expression(items)}.{macro}({name}, {said})"
         else:
             made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
-            made += ".flatten()" if is_list else ""
         return Remedy(whole.span, made)
 
     def _read_whole(self) -> tuple[ast.Expr, ast.Expr | None]:
@@ -366,11 +355,8 @@ class FieldRemedies:
                 return Remedy(whole.span, f'{operand} {whole.op} "{number}{unit}"')
         if (row := habits.call(expr.name, kind.name, 1)) is not None:
             return Remedy(expr.span, row.here.replace("{0}", operand))
-        schema = self._schema
-        if kind.name == "list" and schema is not None and kind.args[0].is_record:
-            item = schema.records.get(kind.args[0].name)
-            if item is not None and expr.name in item.fields:
-                return self._each(expr, expr.operand, (expr.name,))
+        if kind.name == "list" and expr.name in (self._fields(kind.args[0]) or {}):
+            return self._each(expr, expr.operand, (expr.name,))
         return None
 
     def keyed(

@@ -1,16 +1,15 @@
 """Misplaced words: what the syntax mistakes know of the word that the parser stopped at.
 
 `Misplaced` is the word with its neighbours; here are also the words of the language by what they
-begin, the domains that people name, and how each clause is written.
+begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import ITEMS as ITEMS_OF_POLICY
 from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
@@ -52,10 +51,3 @@ class Misplaced:
         if is_item and self.item.kind == "word":
             return catalogue.unknown_clause(text, span)
         return catalogue.unexpected(text, span)
-
-
-def with_edit(
-    found: Diagnostic, edit: Fix, hint: str | None = None, *, certain: bool = False
-) -> Diagnostic:
-    hint = hint or f"write `{edit.text.strip()}`"
-    return replace(found, hint=hint, remedy=edit, fix=edit if certain else None)

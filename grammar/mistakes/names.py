@@ -189,9 +189,6 @@ class NameRemedies(FieldRemedies):
 
     def _owner(self, field: str) -> str | None:
         """`pod` or `node`, if only one of them has the field."""
-        schema = self._schema
-        if schema is None:
-            return None
         depths = {}
         for name in ("pod", "node"):
             places = [p for p in self._places(name.capitalize(), field) if not p.items]

@@ -16,9 +16,9 @@ from itertools import pairwise
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import habits, plain_words
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Remedy
 from grammar.messages.texts import filled, template_of
-from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, WORDS, Misplaced, with_edit
+from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, WORDS, Misplaced
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
 
@@ -461,7 +461,7 @@ class _Found:
         hint = row.hint.format_map(known) if row.hint else None
         if not row.edits:
             return replace(found, hint=hint)
-        return with_edit(found, Fix(span, made), hint, certain=row.certain)
+        return Remedy(span, made, hint or "", row.certain).on(found)
 
 
 def rewritten(place: Misplaced, rows: Iterable[Rewrite]) -> Iterator[Diagnostic]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 from grammar.clauses import CLAUSES_ARE
 from grammar.messages import catalogue, habits
-from grammar.messages.diagnostics import Diagnostic, Fix, Leads, nearest, nearest_two
-from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced, with_edit
+from grammar.messages.diagnostics import Diagnostic, Fix, Leads, Remedy, nearest, nearest_two
+from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced
 from grammar.mistakes.rewrites import ROWS, WrittenPart, rewritten
 from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
@@ -86,7 +86,7 @@ def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
             except ValueError:
                 continue
             wrong = catalogue.unexpected(found[cut], span)
-            yield with_edit(wrong, Fix(span, made), row.hint)
+            yield Remedy(span, made, row.hint).on(wrong)
 
 
 def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
@@ -185,12 +185,11 @@ def _clause(place: Misplaced) -> Iterator[Diagnostic]:
         yield replace(found, hint=hint)
     if (close := nearest(word, ITEMS)) is not None and not place.behind:
         hint = f"did you mean `{close}`?"
-        edit = Fix(lexemes.span(at, at), close)
         from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
         if lexemes[at + 1].text in (":", "=", "-"):
             yield replace(found, hint=hint)
         else:
-            yield with_edit(found, edit, hint, certain=len(from_list) == 1)
+            yield Remedy(lexemes.span(at, at), close, hint, len(from_list) == 1).on(found)
     why = habits.NEEDLESS_ITEMS.get(word)
     is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
     # A sentence about them is another thing.
@@ -213,7 +212,7 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
     word = source.slice(found.span)
     if found.code == "P0008" and (key := _KEY.fullmatch(word)) is not None:
         made = f'{key[1]}["{key[2]}"]'
-        return with_edit(found, Fix(found.span, made), f"write `has({made})`")
+        return Remedy(found.span, made, f"write `has({made})`").on(found)
     if found.code != "P0007" or word not in _RESERVED:
         return found
     lexemes = Lexemes(source.text)
@@ -222,7 +221,7 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
     if word == "namespace" and before[-2:] == ["pods", "where"] and before[0] != "for":
         return replace(found, hint="write `peer.namespace`, and `all pods where` for other ones")
     if word == "namespace" and lexemes[at + 1].text == ".":
-        return with_edit(found, Fix(found.span, "namespaceObject"))
+        return Remedy(found.span, "namespaceObject").on(found)
     if word == "var" and lexemes[at + 1].text == "." and lexemes[at + 2].kind == "word":
         name = lexemes[at + 2].text
         declared = f'({name}: string = "…")'
@@ -232,7 +231,7 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
         place = Misplaced(source, found.span, frozenset())
         for said in rewritten(place, ROWS["items_of_lists"]):
             if said.remedy is not None:
-                return with_edit(found, said.remedy)
+                return Remedy(said.remedy.span, said.remedy.text).on(found)
     return replace(found, hint=f"write {_RESERVED[word]}")
 
 
@@ -254,7 +253,7 @@ class Brackets(Misplaced):
         if item.closes and opener is None:
             found = self.unexpected(at, at)
             hint = f"leave out this `{item.text}`, which closes nothing"
-            return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
+            return Remedy(lexemes.span(at, at), "", hint).on(found)
         if opener is None or any(each.text == "else" for each in lexemes.items[at:]):
             # Before an `else`, a bracket can end in several places.
             return None
@@ -287,7 +286,7 @@ class Brackets(Misplaced):
         found = catalogue.unclosed_bracket(signs[-1], lexemes.span(opener, opener))
         ending = " ".join(reversed(closers))
         hint = f"write `{ending}` at the end of the text"
-        return with_edit(found, Fix(Span(end, end), f" {ending}"), hint)
+        return Remedy(Span(end, end), f" {ending}", hint).on(found)
 
     def _lacks(self, opener: int, sign: str, before: int) -> Diagnostic:
         """The error for an opening bracket whose partner is lacking before a lexeme."""
@@ -296,4 +295,4 @@ class Brackets(Misplaced):
         found = catalogue.unclosed_bracket(lexemes[opener].text, lexemes.span(opener, opener))
         end = lexemes[before - 1].end
         hint = f"write `{sign}` before `{lexemes[before].text}` in line {line}"
-        return with_edit(found, Fix(Span(end, end), sign if sign != "}" else " }"), hint)
+        return Remedy(Span(end, end), sign if sign != "}" else " }", hint).on(found)

@@ -13,15 +13,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar.meaning.environment import FUNCTIONS
+from grammar.meaning.environment import FUNCTIONS, MACROS, RELATIONS
 from grammar.messages import habits, plain_words
 from grammar.messages.diagnostics import Remedy
 from grammar.mistakes.fields import (
     KINDS,
-    MACROS,
-    RELATIONS,
     grouped,
     is_read,
+    name_among,
     optional,
     replaced,
 )
@@ -190,9 +189,7 @@ class Remedies(NameRemedies):
 
     def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
         """The name of the item in the body of a macro, and the body with it."""
-        schema = self._schema
-        record = schema.records.get(item.name) if schema is not None else None
-        fields = record.fields if record is not None else {}
+        fields = self._fields(item) or {}
         free = [i for i in walk(body) if isinstance(i, ast.Ident) and not self._known(i.name)]
         used = [i.name for i in free if i.name not in fields]
         if used:
@@ -302,12 +299,9 @@ class Remedies(NameRemedies):
 
     def _called_field(self, expr: ast.Call, kind: Type) -> Remedy | None:
         """`node.name()` and `node.free("memory")`."""
-        schema = self._schema
-        if expr.target is None or schema is None or not kind.is_record:
+        if expr.target is None or expr.function not in (self._fields(kind) or {}):
             return None
         head = f"{print_expression(expr.target)}.{expr.function}"
-        if schema.field(kind.name, expr.function) is None:
-            return None
         if not expr.args:
             return Remedy(expr.span, head, certain=True)
         if len(expr.args) == 1:
@@ -373,8 +367,6 @@ class Remedies(NameRemedies):
     def _of_items(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """A list beside the text of an item, and an object beside a name."""
         schema = self._schema
-        if schema is None:
-            return None
         for value, kind, other, beside in (
             (expr.left, left, right, expr.right),
             (expr.right, right, left, expr.left),
@@ -400,7 +392,7 @@ class Remedies(NameRemedies):
         fields, name = self._fields(record) or {}, self._variable(items)
         if {"key", "effect"} <= set(fields):
             said = plain_words.of_taint(name, text)
-        elif field := next((f for f in ("name", "key", "type") if f in fields), None):
+        elif field := name_among(fields):
             said = f"{name}.{field} == {print_string(text)}"
         else:
             return None

@@ -15,6 +15,7 @@ from grammar.clauses.limit import Limit
 from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
 from grammar.meaning.costs import LIMIT, Estimator, expressions
+from grammar.meaning.environment import RELATIONS
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import MIRRORED, Extent, extent, said, scale_of
 from grammar.rules.rule import Tree, finding, instead, on, rule
@@ -27,7 +28,6 @@ from grammar.values.quantity import NANO, Quantity
 
 # ---- units
 
-_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 # Nobody means less memory than this, except 0.
 _LEAST_BYTES = 100_000
 # So many cores no node has; and from here on, hundreds and fifties are millicores.
@@ -91,7 +91,7 @@ def _meant(value: ast.Expr, found: ast.Literal) -> _Meant | None:
 @on("P0343", ast.Binary)
 def amount_without_unit(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """An amount of memory or cpu without the unit that is meant."""
-    if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
+    if not isinstance(expr, ast.Binary) or expr.op not in RELATIONS:
         return
     for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if value.type == QUANTITY:
