@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
 # All modules of the packages, and their lines: they only fall. What is new pays with a deletion.
-MOST_MODULES, MOST_LINES_OF_ALL = 356, 85_174
+MOST_MODULES, MOST_LINES_OF_ALL = 356, 85_173
 NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
@@ -41,7 +41,7 @@ STARTS = {
     "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "
     "when its server has ended",
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
-    "engine/cluster/binding.py: ensure_future in ConditionWaits._change": "one call awaits "
+    "engine/cluster/binding.py: ensure_future in Binder._held_back": "one call awaits "
     "it, and it cannot fail",
     "engine/cluster/data_sources.py: ThreadPoolExecutor in DataKeeper": "the one thread "
     "that reads texts, which `close` ends",

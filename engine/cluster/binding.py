@@ -63,18 +63,23 @@ _CHECK_SECONDS, _UNSEEN_SECONDS = 1.0, 10.0
 _WORK = "bind pods"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class BindClient:
     """Who waits for a Binding. `ended` is done when it waits no longer.
 
-    `waiting` is a context for the time in which its call is held: it counts as none then.
+    `waiting` is a context for the time in which its call is held: it counts as none then. `others`
+    ask for the same Binding later, as a kube-scheduler does after one that is frozen.
     """
 
     ended: asyncio.Future[None] | None = None
     waiting: Callable[[], AbstractContextManager[object]] = nullcontext
+    others: list[BindClient] = field(default_factory=list)
 
-
-NOBODY = BindClient()
+    async def gone(self) -> None:
+        """Returns when nobody waits any more."""
+        ever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        while left := [end for c in (self, *self.others) if not (end := c.ended or ever).done()]:
+            await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +115,34 @@ class Binder:
     report: Report = unreported
     waits: ConditionWaits = field(init=False)
     held: HeldPods = field(init=False)
-    _running: dict[str, tuple[Binding, asyncio.Task[None]]] = field(default_factory=dict)
+    _running: dict[str, tuple[Binding, BindClient, asyncio.Task[None]]] = field(
+        default_factory=dict
+    )
     _checks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.waits = ConditionWaits(self._cache, self._engine.looks.waits_for, self._engine.held)
         self.held = HeldPods(self._api, self._cache, self.clock)
 
-    async def bind(self, binding: Binding, deadline: float, client: BindClient = NOBODY) -> None:
+    async def bind(self, binding: Binding, deadline: float, client: BindClient) -> None:
         """Return when the pod is bound to the node. `deadline` is in seconds of the clock.
 
         Time in which the call is held does not count. Calls about one pod share one Binding. Raises
         EngineError if the pod is not bound or if that is unknown.
         """
         self._cache.expire(self.clock())
-        running = self._running.get(binding.uid)
-        if running is not None and running[0] != binding:
-            raise RefusedError(f"the pod is being bound to `{running[0].node}`")
-        if running is None:
+        if binding.uid not in self._running:
             task = asyncio.create_task(self._bind(binding, deadline, client))
-            running = self._running[binding.uid] = binding, task
+            self._running[binding.uid] = binding, client, task
             task.add_done_callback(lambda _: self._running.pop(binding.uid, None))
+        known, first, task = self._running[binding.uid]
+        if known != binding:
+            raise RefusedError(f"the pod is being bound to `{known.node}`")
+        if client is not first:
+            first.others.append(client)
         # A cancelled call does not stop the work, because the Binding may have been sent.
-        await asyncio.shield(running[1])
+        with nullcontext() if client is first else client.waiting():
+            await asyncio.shield(task)
 
     async def follow(self) -> None:
         """Forget bound pods that are gone and that no watch has shown, until cancelled.
@@ -166,7 +176,7 @@ class Binder:
         """Return when no pod is being bound. What waits is given up."""
         self.end_waits()
         while self._running:
-            await asyncio.wait([task for _, task in self._running.values()])
+            await asyncio.wait([task for _, _, task in self._running.values()])
         for task in self._checks:
             task.cancel()
 
@@ -270,11 +280,14 @@ class Binder:
             return 0.0
         why_held = partial(self._why_held, binding.uid, body, admission.waits)
         with client.waiting(), self.held.holding(admission.pod, node, why_held):
-            if admission.until:
-                uid, key = binding.uid, key_of(admission.pod)
-                await self.waits.until(uid, key, node, body, admission.until, client.ended)
-            for part in admission.waits:
-                await self._held_for(part, binding, client)
+            gone = asyncio.ensure_future(client.gone())
+            try:
+                if admission.until:
+                    await self.waits.until(admission.pod, node, body, admission.until, gone)
+                for part in admission.waits:
+                    await self._held_for(part, binding.uid, gone)
+            finally:
+                gone.cancel()
         return self.clock() - began
 
     def _why_held(self, uid: str, body: bytes, parts: Sequence[DecisionPart]) -> str:
@@ -287,22 +300,21 @@ class Binder:
                 return full_reason(said.policy, said.clause, said.reason)
         return "what its policies wait for"
 
-    async def _held_for(self, part: DecisionPart, binding: Binding, client: BindClient) -> None:
-        """Waits until a part lets the binding go. Raises WaitedInVainError if it does not."""
+    async def _held_for(self, part: DecisionPart, uid: str, gone: asyncio.Future[None]) -> None:
+        """Waits until a part lets a binding go. Raises WaitedInVainError if it does not."""
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def end(reason: str) -> None:
             if not ended.done():
                 ended.set_result(reason)
 
-        seconds = part.hold(binding.uid, end)
-        others = () if client.ended is None else (client.ended,)
-        await asyncio.wait((ended, *others), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        seconds = part.hold(uid, end)
+        await asyncio.wait((ended, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done():
-            part.give_up(binding.uid, is_late=not any(each.done() for each in others))
+            part.give_up(uid, is_late=not gone.done())
         assert ended.done(), "who ends a wait tells all who wait"
         if reason := ended.result():
-            self._engine.in_flight.refuse(binding.uid)
+            self._engine.in_flight.refuse(uid)
             raise WaitedInVainError(reason)
 
     # ---- a pod whose last answer is not known
@@ -481,8 +493,7 @@ WaitsFor = Callable[[bytes, str], Rejected | None]
 class _Wait:
     """One binding that waits. `changed` is set when its condition is to be looked at."""
 
-    uid: str
-    key: str
+    pod: Peer
     node: str
     changed: asyncio.Event
     text: str = ""
@@ -498,47 +509,44 @@ class ConditionWaits:
         self._waits: set[_Wait] = set()
         self._why_ended = ""
         self._policies: Registry | None = None
-        cache.add_body_handler(lambda uid: self._look_again(lambda wait: wait.uid == uid))
+        cache.add_body_handler(lambda uid: self._look_again(lambda wait: wait.pod.uid == uid))
         cache.add_event_handler(self._pod_changed)
         cache.add_node_handler(lambda name: self._look_again(lambda wait: wait.node == name))
 
     async def until(
-        self,
-        uid: str,
-        key: str,
-        node: str,
-        body: bytes,
-        seconds: float,
-        ended: asyncio.Future[None] | None,
+        self, pod: Peer, node: str, body: bytes, seconds: float, gone: asyncio.Future[None]
     ) -> None:
         """Returns when nothing is waited for any more.
 
         `body` is the pod as filter has seen it. Raises WaitedInVainError after so many seconds,
-        when the call has `ended`, or if too many wait; other EngineErrors where there is no
+        when the clients have `gone`, or if too many wait; other EngineErrors where there is no
         decision.
         """
-        wait, namespace = _Wait(uid, key, node, asyncio.Event()), key.partition("/")[0]
-        wait.text = self._text(body, node)
+        wait = _Wait(pod, node, asyncio.Event(), self._text(body, node))
         if not wait.text:
             return
-        if not self._held.has_room(namespace):
+        if not self._held.has_room(pod.namespace):
             raise WaitedInVainError(f"{wait.text}: too many binds are held")
+        gone.add_done_callback(lambda _: wait.changed.set())
         self._waits.add(wait)
-        self._held.add(namespace, 1)
+        self._held.add(pod.namespace, 1)
         try:
             async with asyncio.timeout(seconds):
                 while wait.text:
-                    await self._change(wait, ended)
-                    wait.text = self._text(self._cache.body(uid) or body, node)
+                    await wait.changed.wait()
+                    wait.changed.clear()
+                    if why := self._in_vain(wait, gone):
+                        raise WaitedInVainError(f"{wait.text}: {why}")
+                    wait.text = self._text(self._cache.body(pod.uid) or body, node)
         except TimeoutError:
             raise WaitedInVainError(f"{wait.text}: not true after {seconds:g} s") from None
         finally:
-            self._held.add(namespace, -1)
+            self._held.add(pod.namespace, -1)
             self._waits.discard(wait)
 
     def statuses(self) -> Iterable[tuple[str, str, str]]:
         """The uid, the node and the text of each binding that waits."""
-        return [(wait.uid, wait.node, wait.text) for wait in self._waits]
+        return [(wait.pod.uid, wait.node, wait.text) for wait in self._waits]
 
     def review(self, policies: Registry) -> None:
         """Has every condition be looked at if other policies are in force than at the last review.
@@ -568,21 +576,11 @@ class ConditionWaits:
         nodes = {pod.nodeName for pod in (old, new) if pod is not None}
         self._look_again(lambda wait: wait.node in nodes)
 
-    async def _change(self, wait: _Wait, ended: asyncio.Future[None] | None) -> None:
-        """Returns when a condition may have changed. Raises WaitedInVainError."""
-        changed = asyncio.ensure_future(wait.changed.wait())
-        try:
-            others = () if ended is None else (ended,)
-            await asyncio.wait((changed, *others), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            changed.cancel()
-        wait.changed.clear()
-        if self._why_ended:
-            raise WaitedInVainError(f"{wait.text}: {self._why_ended}")
-        if ended is not None and ended.done():
-            raise WaitedInVainError(f"{wait.text}: kube-scheduler has ended the call of bind")
-        pod = self._cache.pod(wait.key)
-        if pod is None or pod.uid != wait.uid:
-            raise WaitedInVainError(f"{wait.text}: the pod is gone")
-        if self._cache.nodes.get(wait.node) is None:
-            raise WaitedInVainError(f"{wait.text}: node {wait.node} is gone")
+    def _in_vain(self, wait: _Wait, gone: asyncio.Future[None]) -> str:
+        """Why a binding waits in vain; empty if it does not."""
+        if self._why_ended or gone.done():
+            return self._why_ended or "kube-scheduler has ended the call of bind"
+        pod = self._cache.pod(key_of(wait.pod))
+        if pod is None or pod.uid != wait.pod.uid:
+            return "the pod is gone"
+        return f"node {wait.node} is gone" if self._cache.nodes.get(wait.node) is None else ""

@@ -169,10 +169,11 @@ class Gangs(DecisionPart):
             if stays and self._placement.open(call, rows[there]).all():
                 refusals.offered(gang, call.pod)
                 return np.asarray(there)
-        if not feasible.any():
+        # A held member does not move: the call about it is of another scheduler, for that node.
+        if uid in gang.holds or not feasible.any():
             if gang.gathers:
                 self.known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
-            return np.zeros(len(rows), np.bool_)
+            return gang.told if feasible.any() else np.zeros(len(rows), np.bool_)
         # Of a group of Kubernetes a request has the nodes of one placement, and others follow.
         row = self._tries.gather(gang, call, None if call.pod.own_group else rows[feasible])
         if row is None:

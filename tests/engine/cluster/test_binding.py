@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.clauses.programs import compile_policy
-from engine.cluster.binding import DELETION_COST, Binder, Binding
+from engine.cluster.binding import DELETION_COST, BindClient, Binder, Binding
 from engine.counting.in_flight_pods import AskedPod, Schedulers
 from engine.decision.recent_answers import AfterDecision, LastAnswers
 from engine.decision.registry import Registry
@@ -96,7 +96,7 @@ class World:
 
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0, uid: str = "") -> None:
         binding = Binding("shop", name, uid or f"uid-{name}", node)
-        await self.binder.bind(binding, self.clock() + seconds)
+        await self.binder.bind(binding, self.clock() + seconds, BindClient())
 
     def on(self, node: str) -> set[str]:
         """The pods that count on a node."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cards.node_cards import TAKEN, taken
-from engine.cluster.binding import Binder, Binding
+from engine.cluster.binding import BindClient, Binder, Binding
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.placement import ReplicaRole
 from engine.decision.recent_answers import AfterDecision, LastAnswers
@@ -99,7 +99,7 @@ class World:
 
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0) -> None:
         binding = Binding("ml", name, f"uid-{name}", node)
-        await self.binder.bind(binding, self.clock() + seconds)
+        await self.binder.bind(binding, self.clock() + seconds, BindClient())
 
     def annotations(self, name: str) -> dict[str, str]:
         found: dict[str, str] = self.api.pods[f"ml/{name}"]["metadata"]["annotations"]

@@ -57,8 +57,10 @@ class WaitingWorld(World):
     @contextmanager
     def waiting(self) -> Iterator[None]:
         self.aside += 1
-        yield
-        self.aside -= 1
+        try:
+            yield
+        finally:
+            self.aside -= 1
 
     def change(self, name: str, **annotations: str) -> None:
         self.api.pods[f"shop/{name}"]["metadata"]["annotations"] = annotations
@@ -112,6 +114,40 @@ async def test_nobody_is_held_for_a_client_that_has_gone() -> None:
     ended.set_result(None)
     assert "kube-scheduler has ended a call of bind" in await failed(task)
     assert world.everywhere() == set()
+
+
+async def test_a_call_of_the_next_scheduler_is_held_when_that_of_a_frozen_one_ends() -> None:
+    """Both count as no call in flight, and the member stays held until both have ended."""
+    world = WaitingWorld(GANG)
+    world.create("a")
+    world.create("b")
+    frozen, next_one = (asyncio.get_running_loop().create_future() for _ in range(2))
+    tasks = [world.start("a", frozen)]
+    await rest()
+    tasks.append(world.start("a", next_one))
+    await rest()
+    assert world.aside == 2
+    frozen.set_result(None)
+    await rest()
+    assert not any(task.done() for task in tasks)
+    next_one.set_result(None)
+    for task in tasks:
+        assert "kube-scheduler has ended a call of bind" in await failed(task)
+    assert (world.aside, world.everywhere()) == (0, set())
+
+
+async def test_the_next_scheduler_has_its_members_bound() -> None:
+    world = WaitingWorld(GANG)
+    world.create("a")
+    world.create("b")
+    frozen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    tasks = [world.start("a", frozen)]
+    await rest()
+    tasks.append(world.start("a"))
+    await rest()
+    frozen.set_result(None)
+    await asyncio.gather(*tasks, world.start("b"))
+    assert world.everywhere() == {"a", "b"}
 
 
 async def test_a_binding_that_fails_does_not_hold_back_the_others() -> None:

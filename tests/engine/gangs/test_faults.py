@@ -19,6 +19,22 @@ def hold_again(world: HeldWorld) -> None:
     hold_all(world, ["a0", "a1"])
 
 
+def test_a_held_member_does_not_move_while_another_scheduler_asks() -> None:
+    """Its first call is about that node still, and the others are no members of a gang begun."""
+    world = in_racks(["a1", "a2", "b1", "b2"], "2")
+    world.create(*names("m", 3))
+    assert world.place("m0")
+    assert world.ask("m0") == ["a1"]
+    world.now += 0.1
+    assert str(world.ask("m0")).endswith("given up: no node is left for m0")
+    assert str(world.ask("m1")).endswith("given up: no node is left for m0")
+    assert (world.on(), set(world.ended)) == ({}, {"m0"})
+    world.ended.clear()
+    world.now += 1.1
+    assert [world.place(name) for name in names("m", 3)] == [True, True, False]
+    assert world.ended == dict.fromkeys(names("m", 3), "")
+
+
 def test_an_edit_of_another_policy_gives_no_gang_up() -> None:
     """A file is compiled anew as a whole; the clause means the same."""
     world = HeldWorld()
