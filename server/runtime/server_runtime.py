@@ -34,7 +34,7 @@ from grammar.values.time import Timestamp
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
-from server.answers import ReplicaStatus
+from server.answers import ClauseRejections, FailedCheck, InFlight, ReplicaStatus
 from server.app import WEBHOOKS, AppParts, create_app
 from server.call import LimitedLog
 from server.capabilities.table import CAPABILITIES, CAPABILITY_ROUTES
@@ -61,14 +61,16 @@ from server.view.simulating import Simulator
 from server.view.view import (
     MOST_CONNECTIONS,
     MOST_SHARED_CONNECTIONS,
-    StatusReader,
     View,
+    policies_in_force,
     view_app,
 )
 from server.view.view_access import ViewAccess
 
 # Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
 _ADMISSION_PROCESSES = 2
+# The pods in flight that are named, and the clauses.
+_MOST_NAMED = 20
 # Drafts get what decisions leave of the processor.
 _NICEST = 19
 
@@ -140,6 +142,7 @@ class _Server:
         self._background = background
         self._stack = background.stack
         self._replica = socket.gethostname()
+        self._started = Timestamp.now().to_second()
 
     def process(self, *limits: int, **more: int) -> CheckingProcess:
         """A process that reads what may be hostile."""
@@ -219,7 +222,7 @@ class _Server:
         metrics = background.metrics
         history = History(replica, self._options.history, background.log)
         states = PolicyStates(replica, engine, journal, enforced, source.policies, history)
-        status = self._status(deciding, credentials)
+        status = partial(self._status, deciding, credentials)
         background.supervisor.start("metrics", lambda: metrics.follow(status, deciding.samples))
         explainer = Explainer(replica, engine, journal, source.pods_named, self._schema, enforced)
         overview = Overview(replica, engine, source, explainer, states)
@@ -247,19 +250,31 @@ class _Server:
         log = engine.audits.log
         return View(replica, whole, differences, journal, log, answers, CAPABILITY_ROUTES)
 
-    def _status(self, deciding: Deciding, credentials: Credentials | None) -> StatusReader:
-        """What reads the status of the server."""
-        view = deciding.reloader.view
-        return StatusReader(
-            self._replica,
-            self._options.version,
-            self._background.readiness,
-            deciding.engine,
-            deciding.journal,
-            self._background.metrics,
-            view.status if isinstance(view, ClusterRuntime) else lambda: None,
-            lambda: credentials.in_use if credentials is not None else None,
-            [each.name for each in CAPABILITIES],
+    def _status(self, deciding: Deciding, credentials: Credentials | None) -> ReplicaStatus:
+        """The status of the server now, but for what capabilities know."""
+        engine, journal, view = deciding.engine, deciding.journal, deciding.reloader.view
+        readiness, rejections = self._background.readiness(), self._background.metrics.rejections()
+        ranked = sorted(rejections.items(), key=lambda each: (-each[1], each[0]))
+        return ReplicaStatus(
+            replica=self._replica,
+            version=self._options.version,
+            at=Timestamp.now().to_second(),
+            started=self._started,
+            ready=all(check.is_warning for check in readiness if check.failure),
+            failing=[FailedCheck(c.name, c.failure, c.is_warning) for c in readiness if c.failure],
+            policies=policies_in_force(engine),
+            notInForce=sorted(program.address for program in engine.registry.refusing),
+            cluster=view.status() if isinstance(view, ClusterRuntime) else None,
+            podsInFlight=len(engine.in_flight),
+            inFlight=[
+                InFlight(known.name, round(seconds, 1), known.offered)
+                for known, seconds in engine.in_flight.first(_MOST_NAMED)
+            ],
+            rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
+            decisions=journal.number,
+            recorded=len(journal),
+            certificate=credentials.in_use if credentials is not None else None,
+            capabilities=[each.name for each in CAPABILITIES],
         )
 
     async def serve_view(
