@@ -36,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
     if args.pod is not None and args.namespace is not None:
         namespace = pod_namespace(args)
         args.pod = f"{namespace}/{args.pod.rpartition('/')[2]}"
-    return asyncio.run(_run(args, replicas.target(args)))
+    return asyncio.run(_run(args))
 
 
-async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
-    async with replicas.replicas(target) as found:
+async def _run(args: argparse.Namespace) -> int:
+    async with replicas.replicas(args) as found:
         if args.pod is None:
             listings, errors = await replicas.listings(found, args.namespace)
             put_answer(replicas.document(listings), args.output, _listings(listings))

@@ -205,7 +205,7 @@ async def _running(
 
     It is found by the same kubeconfig as the cluster. Raises CommandError.
     """
-    async with replicas.replicas(replicas.target(args)) as asked:
+    async with replicas.replicas(args) as asked:
         details, errors = await replicas.last_decisions(asked, found.pod)
         known, _ = (
             await replicas.ask_all(asked, "/explain", PodExplanation, found.pod)

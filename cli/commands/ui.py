@@ -46,11 +46,11 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             "--local-port has no effect with --url", "leave out one: --url needs no port forwarding"
         )
-    return asyncio.run(_run(args, replicas.target(args)))
+    return asyncio.run(_run(args))
 
 
-async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
-    async with replicas.replicas(target) as found:
+async def _run(args: argparse.Namespace) -> int:
+    async with replicas.replicas(args) as found:
         # The first one that answers; whoever may not forward a port learns it here.
         answers, _ = await replicas.ask_all(found, "/status", ReplicaStatus)
         shown, status = next(iter(answers.items()))
@@ -71,7 +71,7 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
                 print(f"choose another on the page, or by --replica: {names}", flush=True)
             if not args.no_browser and not await asyncio.to_thread(webbrowser.open, address):
                 print("there is no browser to open; open the address yourself", file=sys.stderr)
-            if target.url is None:
+            if args.url is None:
                 print("Ctrl-C ends it", flush=True)
                 # It raises CommandError when the pod cannot be reached any more.
                 while True:

@@ -15,7 +15,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -54,22 +54,6 @@ _CHUNK = 32 * 1024
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaTarget:
-    """The replicas to ask: the one at a URL, else one or all in a cluster.
-
-    The fields are the flags of PLACET by their keys.
-    """
-
-    url: str | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    placet_namespace: str = NAMESPACE
-    selector: str = SELECTOR
-    replica: str | None = None
-    port: int = DEFAULT_PORT
-
-
 # The name of one policy; without it, all are meant.
 POLICY = """
   [POLICY]
@@ -98,13 +82,13 @@ the running Placet:
 """
 
 
-def target(args: argparse.Namespace) -> ReplicaTarget:
-    """The target that the flags name, of which a command may lack some. Raises CommandError."""
-    known = {each.name for each in fields(ReplicaTarget)}
-    given = {key: value for key, value in vars(args).items() if key in known}
-    if args.url is not None:
-        given["url"] = _checked(args.url)
-    return ReplicaTarget(**given)
+# The flags that a command may lack, with their defaults.
+_USUAL = {
+    "placet_namespace": NAMESPACE,
+    "selector": SELECTOR,
+    "replica": None,
+    "port": DEFAULT_PORT,
+}
 
 
 def _checked(url: str) -> str:
@@ -216,12 +200,14 @@ def _refused(pod: str, forward: PortForward) -> CommandError:
 
 
 @asynccontextmanager
-async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
-    """The replicas of a target, at least one. Raises CommandError."""
+async def replicas(args: argparse.Namespace) -> AsyncIterator[Sequence[Replica]]:
+    """The replicas that the flags of PLACET name, at least one. Raises CommandError."""
+    target = argparse.Namespace(**{**_USUAL, **vars(args)})
     async with AsyncExitStack() as stack:
         if target.url is not None:
-            session = aiohttp.ClientSession(target.url, read_bufsize=_LONGEST_LINE)
-            yield [Replica(target.url, await stack.enter_async_context(session))]
+            url = _checked(target.url)
+            session = aiohttp.ClientSession(url, read_bufsize=_LONGEST_LINE)
+            yield [Replica(url, await stack.enter_async_context(session))]
             return
         try:
             connecting = connect(target.kubeconfig, target.context, version=version())
@@ -242,7 +228,7 @@ async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
 
 
 async def _through(
-    stack: AsyncExitStack, client: ApiClient, target: ReplicaTarget, pod: str
+    stack: AsyncExitStack, client: ApiClient, target: argparse.Namespace, pod: str
 ) -> Replica:
     forward = PortForward(client, target.placet_namespace, pod, target.port)
     path = await stack.enter_async_context(local_socket(forward))
@@ -252,7 +238,7 @@ async def _through(
     return Replica(pod, await stack.enter_async_context(session), forward)
 
 
-async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
+async def _pods(client: ApiClient, target: argparse.Namespace) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
     params = [("labelSelector", target.selector), ("limit", "500")]
     path = path_of(CORE, "pods", target.placet_namespace)
@@ -307,7 +293,7 @@ def asked(
     """As `ask_all` of the replicas that the flags name, for a command that asks once."""
 
     async def answered() -> tuple[Mapping[Replica, Answer], Sequence[CommandError]]:
-        async with replicas(target(args)) as found:
+        async with replicas(args) as found:
             return await ask_all(found, path, kind, pod)
 
     answers, errors = asyncio.run(answered())
