@@ -9,7 +9,7 @@ that changes it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -54,7 +54,7 @@ from policies.resource import KINDS as POLICY_KINDS
 # The most names that a message lists.
 _SHOWN = 5
 # The pods of a portion of a copy, which takes a millisecond or two.
-_PER_PORTION = 1000
+_PER_PORTION = 500
 
 
 def read_documents(paths: Sequence[Path]) -> ClusterDocuments:
@@ -380,6 +380,10 @@ class _CopiedNodes(NodeStore):
         self._version = int(table.versions.max())
         self._table = replace(table, owner=self, use=RowUse())
 
+    def keep_table(self) -> None:
+        """Has the pods that came since be those of the table, which has them already."""
+        self._changed.clear()
+
 
 class CacheCopy(Cache):
     """A copy of a cache, which nobody tells of events."""
@@ -400,17 +404,13 @@ class CacheCopy(Cache):
         budgets = chain.from_iterable((snapshot.budgets or {}).values())
         self.budgets = {f"{each.namespace}/{each.name}": each for each in budgets}
         self._knows_budgets = snapshot.budgets is not None
-        left, views = _PER_PORTION, (view for view in snapshot.table.nodes if view is not None)
-        pods_of: Iterator[tuple[str, Iterable[Peer]]] = chain(
-            ((view.name, view.pods or ()) for view in views),
-            ((pod.nodeName, (pod,)) for pod in snapshot.strays.values()),
-            (("", (pod,)) for pod in snapshot.pending.values()),
-        )
-        for name, pods in pods_of:
-            left -= 1 + self._put(self.nodes.pods(name) if name else self._pending, pods)
-            if left <= 0:
-                left = _PER_PORTION
+        placed = (view.pods or () for view in snapshot.table.nodes if view is not None)
+        left = (snapshot.strays.values(), snapshot.pending.values())
+        for number, pod in enumerate(chain.from_iterable(chain(placed, left)), 1):
+            self._replace(key_of(pod), pod)
+            if not number % _PER_PORTION:
                 yield
+        self.nodes.keep_table()
         yield from self.tallies.group(grouped)
         for number, ended_pod in enumerate(ended, 1):
             self.ended.put(ended_pod)
@@ -424,24 +424,6 @@ class CacheCopy(Cache):
         An engine over it is a part of circles of objects, which the garbage collector finds late.
         """
         vars(self).clear()
-
-    def _put(self, beside: dict[str, Peer], pods: Iterable[Peer]) -> int:
-        """Takes pods that nobody has counted yet; those on the same node are `beside` them.
-
-        Returns their number.
-        """
-        spaces, workloads, number = self._spaces, self.workloads, 0
-        for number, pod in enumerate(pods, 1):  # noqa: B007 - it is the result
-            key, name = key_of(pod), pod.namespace
-            beside[key] = pod
-            if (space := spaces.get(name)) is None:
-                space = spaces[name] = {}
-            space[key] = pod
-            if pod.controller:
-                workloads.add_pod(pod.controller, key)
-            if pod.nominatedNodeName and not pod.nodeName:
-                self.nominated[key] = pod
-        return number
 
 
 def copied(cache: Cache) -> Work[CacheCopy]:
