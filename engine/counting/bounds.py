@@ -34,6 +34,7 @@ Floats = npt.NDArray[np.float64]
 # true. For a limit that counts places, OFF has the nodes that do not count, and each other group is
 # a place.
 OFF, ON = 0, 1
+NO_DOMAINS = np.zeros(0, np.bool_)
 # A computed number is never larger. Groups without a node have it, so that they are open.
 LARGEST = 2**62
 
@@ -43,17 +44,17 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     `high` adds up every pod that is or may be in a group, `low` only the pods that a watch has
     shown there. `own` is what the asked pod adds: 0 if the clause does not count the pod, else 1,
-    or the amount of the pod, or FULL where that is not known. `total` is the number of wanted pods,
-    of which a percentage is a part, and `pods` is the number of all pods to place: a rollout has
-    more pods than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower
-    bound, whether any other pod is or may be in a group. `waits` is the number of the other pods
-    that the clause counts and that have no node and no offer yet; an idle pod is none of them.
-    With `is_member` these are the other members of the pod's PodGroup, which are placed with it.
-    `domains` marks the groups that a spread compares. `bounds` has the number of the bound of each
-    group, in what is added up; None where it is a constant of the clause. `min_domains` is that of
-    a spread, None where it is a constant. `eased` are the bounds if every in-flight pod ends
-    nowhere, None where that makes no difference. `sections` has for each domain the number of those
-    that it is compared with, None where all are compared.
+    or the amount of the pod, or FULL where that is not known. Of a share, `total` is the number of
+    wanted pods, of which a percentage is a part, and `pods` is the number of all pods to place: a
+    rollout has more pods than are wanted. Both include the asked pod. `anywhere` says, for a limit
+    with a lower bound, whether any other pod is or may be in a group. `waits` is the number of the
+    other pods that the clause counts and that have no node and no offer yet; an idle pod is none of
+    them. With `is_member` these are the other members of the pod's PodGroup, which are placed with
+    it. `domains` marks the groups that a spread compares. `bounds` has the number of the bound of
+    each group, in what is added up; None where it is a constant of the clause. `min_domains` is
+    that of a spread, None where it is a constant. `eased` are the bounds if every in-flight pod
+    ends nowhere, None where that makes no difference. `sections` has for each domain the number of
+    those that it is compared with, None where all are compared.
 
     Where a limit counts places, `high` and `low` are the most and the fewest places in use once the
     asked pod is in the group, 0 where it takes no further one; `total` is the number of the places
@@ -63,10 +64,10 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     high: Counts
     low: Counts
     own: int
-    total: int
-    pods: int
-    anywhere: bool
-    domains: Mask
+    total: int = 0
+    pods: int = 0
+    anywhere: bool = True
+    domains: Mask = NO_DOMAINS
     bounds: Bounds | None = None
     min_domains: float | None = None
     waits: int = 0

@@ -31,7 +31,6 @@ from grammar.values.sizes import STEPS
 
 # What a group takes in a search.
 _SAMPLE_BYTES = 128
-_NO_DOMAINS = np.zeros(0, np.bool_)
 
 # What a limit reads of a pod: its namespace, what `pods where` reads of a pod that is there, the
 # rest of what it reads of such a pod, and what `pods where` reads of a pod that it counts.
@@ -166,7 +165,7 @@ class MutualLimit:
         outside = ids < 0
         opened, hopeful = ~closed[ids] | outside, ~certain[ids] | outside
         high, low = closed.astype(np.int64), certain.astype(np.int64)
-        counts = GroupCounts(high, low, own=0, total=0, pods=0, anywhere=True, domains=_NO_DOMAINS)
+        counts = GroupCounts(high, low, own=0)
         return CountHeadroom(
             rule=self.clause.count,
             clause=self.clause,

@@ -19,7 +19,7 @@ from engine.cache.ended_pods import for_an_hour
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import FULL, Scope, Tally
-from engine.counting.bounds import OFF, Counts, GroupCounts, places_in_use
+from engine.counting.bounds import NO_DOMAINS, OFF, Counts, GroupCounts, places_in_use
 from engine.counting.groups import (
     CountContext,
     Counted,
@@ -44,8 +44,6 @@ from engine.program.program import CountClause, CountProgram, Peers
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
-
-_NO_DOMAINS = np.zeros(0, np.bool_)
 
 # The pods between two turns of a search for people.
 _TURN = 256
@@ -264,7 +262,6 @@ class PodCounter:
     #
     #     low  = members - there - assumed               at least
     #     high = members - there + in flight + nominated at most
-    #     all  = members - there + waiting               in the whole cluster
     #
     # where each of these is the sum of what its pods add: 1 each, or their amounts.
     #
@@ -274,7 +271,6 @@ class PodCounter:
     #     in flight  pods that may end in the group, because they were offered a node of it; with
     #                `predicted`, those that probably do
     #     nominated  pods for which kube-scheduler keeps room on a node of the group
-    #     waiting    the pods that the clause counts, and that have no node
 
     def _counts(
         self, clause: CountClause, groups: CountGroups, *, predicted: bool, of_revision: bool
@@ -295,8 +291,7 @@ class PodCounter:
         in_flight = _ends(flying, groups.counted, predicted=predicted)
         nominated = self._nominated_of(members)
         own = self._own(plain, count)
-        waiting = len(tally.waiting) - there.waits
-        total = pods = tally.placed - (0 if there.waits else there.adds) + waiting + own
+        total = pods = 0
         if clause.kind == "share":
             total, pods = self._totals(clause, tally, own, there.pod)
         if clause.groups_are == "used places":
@@ -318,7 +313,7 @@ class PodCounter:
             pods=pods,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
             anywhere=groups.has_lower_bound and bool(np.count_nonzero(high)),
-            domains=groups.domains() if clause.kind == "spread" else _NO_DOMAINS,
+            domains=groups.domains() if clause.kind == "spread" else NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
             # Nobody else asks who waits.
