@@ -32,7 +32,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -48,22 +47,16 @@ WANTED_BY = "placement-policy.scheduling.x-k8s.io/wanted-by"
 # The annotation where the holder that releases the Lease writes which hold that was.
 RELEASED = "placement-policy.scheduling.x-k8s.io/released"
 _REQUEST_SECONDS = 5.0
+# In seconds, as in client-go's leader election: how long a Lease holds that is not renewed, until
+# when its holder tries to renew it, and how often.
+DURATION, _RENEW_DEADLINE, _RETRY = 15.0, 10.0, 2.0
+# Instead of the last, for a replica that is about to end or that waits for the Lease.
+_HURRY = 0.5
+# A leader that has not been called for so long releases a Lease that another replica wants.
+_UNCALLED = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
 _RELEASE_TRIES = 3
 _WORK = "hold the Lease"
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
-    """The times of a Lease in seconds; the first three are as in client-go's leader election."""
-
-    duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry: float = 2.0
-    # Instead of `retry`, for a replica that is about to end or that waits for the Lease.
-    hurry: float = 0.5
-    # A leader that has not been called for so long releases a Lease that another replica wants.
-    uncalled: float = 5.0
 
 
 class LeaseSpec(msgspec.Struct, omit_defaults=True):
@@ -155,7 +148,6 @@ class Lease:
         identity: str,
         *,
         ends: Callable[[], bool] = lambda: False,
-        times: LeaseTimes = LeaseTimes(),
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
         report: Report = unreported,
@@ -173,7 +165,6 @@ class Lease:
         self._path = path_of(COORDINATION, "leases", *lease)
         self._name = lease[1]
         self._ends = ends
-        self._times = times
         self._clock = clock
         self._now = now
         self._report = report
@@ -202,7 +193,7 @@ class Lease:
     @property
     def is_cut_off(self) -> bool:
         """Whether the API server has not answered for as long as a holder could renew the Lease."""
-        return self._clock() - self._answered_at > self._times.renew_deadline
+        return self._clock() - self._answered_at > _RENEW_DEADLINE
 
     @property
     def held_until(self) -> float:
@@ -212,7 +203,7 @@ class Lease:
     def need(self) -> None:
         """Note a request that only the leader may answer: the Lease is kept, or wanted."""
         self._needed_at = self._clock()
-        if not self.held and self._needed_at - self._last_early_turn >= self._times.retry:
+        if not self.held and self._needed_at - self._last_early_turn >= _RETRY:
             self._last_early_turn = self._needed_at
             self._due.set()
 
@@ -246,12 +237,11 @@ class Lease:
 
     async def _pause(self) -> None:
         """Wait until the next turn is due; that is soon while the holder may change."""
-        times = self._times
-        for _ in range(math.ceil(times.retry / times.hurry)):
+        for _ in range(math.ceil(_RETRY / _HURRY)):
             with suppress(TimeoutError):
-                async with asyncio.timeout(until_next(times.hurry)):
+                async with asyncio.timeout(until_next(_HURRY)):
                     await self._due.wait()
-            may_change = not (self.held or self._is_uncalled(times.duration))
+            may_change = not (self.held or self._is_uncalled(DURATION))
             if self._due.is_set() or may_change or self._ends():
                 return
 
@@ -292,20 +282,20 @@ class Lease:
             # An earlier leader may not know yet that its Lease is gone.
             await self._write("POST", self._folder, _LeaseObject({"name": self._name}))
             return
-        unchanged, duration = self._clock() - self._seen_at, self._times.duration
+        unchanged = self._clock() - self._seen_at
         wanted = lease.wanted_by not in ("", self.identity)
-        called = not (self._is_uncalled(duration) or self._ends())
+        called = not (self._is_uncalled(DURATION) or self._ends())
         if self._is_ours(lease):
-            if wanted and (self._ends() or self._is_uncalled(self._times.uncalled)):
+            if wanted and (self._ends() or self._is_uncalled(_UNCALLED)):
                 await self._release(lease)
                 return
             if wanted and self._needed_at > self._wished_at:
                 lease.drop_wish()
             await self._take(lease, began)
-        elif (free_for := unchanged - (duration if lease.holder or self.is_vacant else 0.0)) >= 0:
+        elif (free_for := unchanged - (DURATION if lease.holder or self.is_vacant else 0.0)) >= 0:
             # A replica that is not called leaves the Lease to the one that wants it, for a while:
             # that one may have ended.
-            if called or not wanted or free_for > duration:
+            if called or not wanted or free_for > DURATION:
                 await self._take(lease, began)
         elif called and not lease.wanted_by and self._needed_at > self._wrote_wish_at:
             wrote_at = self._clock()
@@ -348,12 +338,12 @@ class Lease:
             lease.acquire(self.identity, stamp)
             self._hold = lease.hold
         lease.spec.renewTime = stamp
-        lease.spec.leaseDurationSeconds = int(self._times.duration)
+        lease.spec.leaseDurationSeconds = int(DURATION)
         # Known before the answer: whoever is cancelled while it waits has the Lease to release.
         self.holder, self.is_vacant = self.identity, False
         answer = await self._write("PUT", self._path, lease)
         self.term_began = self._hold_began
-        self._held_until = began + self._times.renew_deadline
+        self._held_until = began + _RENEW_DEADLINE
         self.has_been_taken.set()
         with suppress(msgspec.MsgspecError):
             self._written = msgspec.json.decode(answer, type=_LeaseObject)

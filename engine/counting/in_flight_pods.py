@@ -417,8 +417,6 @@ class InFlightPods:
         self._refused: dict[str, tuple[float, InFlightPod | None]] = {}
         # The last deleted pods: kube-scheduler, whose watch is later, may still ask about them.
         self._deleted: dict[str, None] = {}
-        # No pod is too old before this time.
-        self._next_end = math.inf
         # The time of the last answer while another pod in flight held something.
         self._overlapped = -math.inf
         # Their uids, by the last offer: a pod that is not in flight any more must not be kept.
@@ -528,7 +526,6 @@ class InFlightPods:
         if self._schedulers.call_bind and (pod := known.pod) is not None:
             # Bind decides, so nothing is lost if the scheduler is slower than this.
             known.until = min(known.until, known.since + self._schedulers.window(pod))
-            self._next_end = min(self._next_end, known.until)
         return "" if self.knows(known.scheduler) else known.scheduler
 
     def knows(self, scheduler: str) -> bool:
@@ -554,7 +551,6 @@ class InFlightPods:
         if known.uid in self._deleted:
             return
         self._pods[known.uid] = known
-        self._next_end = min(self._next_end, known.until)
         self._unsettled.pop(known.uid, None)
         self._unsettled[known.uid] = None
         self._settle_first(_MOST_UNSETTLED)
@@ -611,7 +607,6 @@ class InFlightPods:
                 self.forget(known.uid)
                 return
             known.until = min(known.until, self._clock() + self._schedulers.window(new))
-            self._next_end = min(self._next_end, known.until)
 
     def scheduler_replaced(self, before: float) -> None:
         """Takes the news that another process holds kube-scheduler's Lease.
@@ -625,7 +620,6 @@ class InFlightPods:
                 continue
             if known.pod is None or self._schedulers.share_lease(known.pod):
                 known.until = min(known.until, now)
-                self._next_end = min(self._next_end, now)
 
     def overdue(self) -> Sequence[InFlightPod]:
         """The in-flight pods whose time is over."""
@@ -685,8 +679,8 @@ class InFlightPods:
 
     def others(self, uid: str, table: NodeTable) -> Sequence[InFlightPod]:
         """The in-flight pods of this table and earlier ones, without the pod with this uid."""
-        if (now := self._clock()) >= self._next_end and not self._schedulers.ends_are_confirmed:
-            self._pods = {u: p for u, p in self._pods.items() if p.until > now}
-            self._next_end = min((p.until for p in self._pods.values()), default=math.inf)
+        if not self._schedulers.ends_are_confirmed:
+            for late in self.overdue():
+                self.end(late)
         owner, own = table.owner, self._pods.get(uid)
         return [p for p in self._pods.values() if p is not own and p.owner is owner]

@@ -27,40 +27,37 @@ class Left:
     reason: str
 
 
-class PortablePolicy:
-    """A policy, with the policies that it uses, that may be told to other schedulers."""
+def selects(checked: Checked, pod: Pod, frozen: Frozen) -> bool:
+    """Whether a policy selects the pod, now and as long as it exists.
 
-    def __init__(self, checked: Checked) -> None:
-        self._checked = checked
+    Raises UnportableError if that may change.
+    """
+    selector = checked.policy.selector
+    conditions = LabelConditions(checked.environment, pod, frozen)
+    return selector is None or conditions.of_pod(selector)
 
-    def selects(self, pod: Pod, frozen: Frozen) -> bool:
-        """Whether the policy selects the pod, now and as long as it exists.
 
-        Raises UnportableError if that may change.
-        """
-        selector = self._checked.policy.selector
-        conditions = LabelConditions(self._checked.environment, pod, frozen)
-        return selector is None or conditions.of_pod(selector)
+def parts_of(
+    checked: Checked, pod: Pod, frozen: Frozen, exempt: Collection[str]
+) -> Iterator[Part | Left]:
+    """What each rejecting clause says about a pod that the policy selects.
 
-    def parts(self, pod: Pod, frozen: Frozen, exempt: Collection[str]) -> Iterator[Part | Left]:
-        """What each rejecting clause says about a pod that the policy selects.
-
-        `exempt` are the namespaces about whose pods no policy decides.
-        """
-        policy = self._checked.policy
-        for checked in (self._checked, *self._checked.uses):
-            telling = Telling(LabelConditions(checked.environment, pod, frozen), policy, exempt)
-            for clause in checked.policy.clauses:
-                # A clause that gives points rejects no node.
-                if not isinstance(clause, ClauseThatRejects) or clause.points_weight is not None:
-                    continue
-                said = MEANINGS[type(clause)].portable
-                if policy.setting("mode", "enforce") != "enforce":
-                    said = "the policy is in `mode audit`"
-                try:
-                    yield said(clause, telling) if callable(said) else Left(clause.name, said)
-                except UnportableError as refusal:
-                    yield Left(clause.name, str(refusal))
+    `exempt` are the namespaces about whose pods no policy decides.
+    """
+    policy = checked.policy
+    for part in (checked, *checked.uses):
+        telling = Telling(LabelConditions(part.environment, pod, frozen), policy, exempt)
+        for clause in part.policy.clauses:
+            # A clause that gives points rejects no node.
+            if not isinstance(clause, ClauseThatRejects) or clause.points_weight is not None:
+                continue
+            said = MEANINGS[type(clause)].portable
+            if policy.setting("mode", "enforce") != "enforce":
+                said = "the policy is in `mode audit`"
+            try:
+                yield said(clause, telling) if callable(said) else Left(clause.name, said)
+            except UnportableError as refusal:
+                yield Left(clause.name, str(refusal))
 
 
 # ---- whatever the pod
@@ -89,16 +86,15 @@ def portability(
 
     Where a clause depends on the pod, the best verdict counts, among so many `pods`.
     """
-    policy = PortablePolicy(checked)
     best: dict[str, ClauseVerdict] = {}
     refusal = ""
     for pod in islice(_pods(checked, codec, frozen), pods):
         try:
-            policy.selects(pod, frozen)
+            selects(checked, pod, frozen)
         except UnportableError as error:
             refusal = str(error)
             break
-        for each in policy.parts(pod, frozen, ()):
+        for each in parts_of(checked, pod, frozen, ()):
             found = (
                 ClauseVerdict(each.clause, exact=False, reason=each.reason)
                 if isinstance(each, Left)

@@ -13,7 +13,8 @@ from engine.decision.registry import Registry
 from engine.errors import ExpensivePolicyError
 from engine.objects.decoding import ObjectDecoder
 from engine.objects.request_pod import FORM, Exemptions, RequestPod, form_text
-from engine.portable.portable_clauses import Left, PortablePolicy
+from engine.portable.portable_clauses import Left, parts_of
+from engine.portable.portable_clauses import selects as certainly_selects
 from engine.program.program import Program
 from engine.selectors.terms import (
     ALWAYS,
@@ -99,10 +100,9 @@ def form_of(
     programs, left = _concerning(pod, registry, frozen, using)
     left = [(program, each) for program, each in left if is_told(program)]
     for program in filter(is_told, programs):
-        policy = PortablePolicy(program.source)
         try:
             with using(program.address):
-                said = [*policy.parts(pod.pod, frozen, exemptions.namespaces)]
+                said = [*parts_of(program.source, pod.pod, frozen, exemptions.namespaces)]
         except ExpensivePolicyError:
             said = [Left("", EXPENSIVE)]
         for each in said:
@@ -126,7 +126,7 @@ def _concerning(
     def selects(program: Program) -> bool:
         try:
             with using(program.address):
-                return PortablePolicy(program.source).selects(decoded, frozen)
+                return certainly_selects(program.source, decoded, frozen)
         except ExpensivePolicyError:
             raise UnportableError(EXPENSIVE) from None
 

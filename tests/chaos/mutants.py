@@ -216,15 +216,15 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "a leader that cannot renew the Lease goes on",
         "engine/cluster/lease.py",
-        "self._held_until = began + self._times.renew_deadline\n",
-        "self._held_until = began + 4 * self._times.renew_deadline\n",
+        "self._held_until = began + _RENEW_DEADLINE\n",
+        "self._held_until = began + 4 * _RENEW_DEADLINE\n",
         binds=True,
     ),
     Mutant(
         "the Lease of a silent leader is taken at once",
         "engine/cluster/lease.py",
-        "unchanged, duration = self._clock() - self._seen_at, self._times.duration\n",
-        "unchanged, duration = self._clock() - self._seen_at, 0.0\n",
+        "unchanged - (DURATION if lease.holder or",
+        "unchanged - (0.0 if lease.holder or",
     ),
     Mutant(
         "pods that another replica has refused are not woken",

@@ -16,15 +16,14 @@ from typing import Any
 
 import pytest
 
-from engine.cluster.lease import Lease, LeaseTimes
+from engine.cluster.lease import DURATION, Lease
 from grammar.values.time import SECOND, Timestamp
 from tests.support.books import examples
 from tests.support.lease_api import LeaseApi
 from tests.support.rows import rows
 
-TIMES = LeaseTimes()
 # The longest time, in seconds, that an event of the past can have an effect.
-LONG = 2 * TIMES.duration + 1
+LONG = 2 * DURATION + 1
 Event = tuple[str, str | float]
 
 
@@ -61,9 +60,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.leases = {
-            name: Lease(
-                self.api, ("n", "n"), name, times=TIMES, clock=lambda: self.seconds, now=self._now
-            )
+            name: Lease(self.api, ("n", "n"), name, clock=lambda: self.seconds, now=self._now)
             for name in self.names
         }
         self.turns: dict[str, Coroutine[Any, Any, None]] = {}
@@ -258,7 +255,7 @@ def test_nobody_decides_until_any_earlier_leader_has_stopped(events: list[Event]
     for event in events:
         world.happen(event)
     assert lease.held, "it does not know"
-    assert TIMES.duration <= _seconds_until_held(world, "b") <= TIMES.duration + 1
+    assert DURATION <= _seconds_until_held(world, "b") <= DURATION + 1
     assert world.holders() == ["b"]
     world.happen(("turn", "a"))
     assert world.holders() == ["b"]
@@ -270,5 +267,5 @@ def test_a_leader_that_notices_does_not_decide_any_more() -> None:
     world.happen(("delete", ""))
     world.happen(("turn", "a"))
     assert world.holders() == []
-    assert TIMES.duration <= _seconds_until_held(world, "a") <= TIMES.duration + 1
+    assert DURATION <= _seconds_until_held(world, "a") <= DURATION + 1
     assert world.holders() == ["a"]

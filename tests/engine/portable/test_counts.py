@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.clauses.limit import HOST
-from engine.portable.portable_clauses import Left, PortablePolicy
+from engine.portable.portable_clauses import Left, parts_of
 from engine.selectors.terms import Frozen, Json, Part
 from tests.support.builders import pod, raw
 from tests.support.engines import CODEC, checked
@@ -19,7 +19,7 @@ SAME = 'pods where peer.labels["app"] == pod.labels["app"]'
 
 def part(clause: str, head: str = "cluster policy p") -> Part | Left:
     (policy,) = checked(f"{head} {{ {clause} }}")
-    (found,) = PortablePolicy(policy).parts(CODEC.pod(raw(POD)), FROZEN, ("kube-system",))
+    (found,) = parts_of(policy, CODEC.pod(raw(POD)), FROZEN, ("kube-system",))
     return found
 
 
@@ -196,4 +196,4 @@ def test_a_preference_is_no_part() -> None:
     (policy,) = checked(
         f'cluster policy p {{ limit "c" {{ {SAME} per node at most 1 best effort weight 5 }} }}'
     )
-    assert [*PortablePolicy(policy).parts(CODEC.pod(raw(POD)), FROZEN, ())] == []
+    assert [*parts_of(policy, CODEC.pod(raw(POD)), FROZEN, ())] == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.portable.portable_clauses import Left, PortablePolicy
+from engine.portable.portable_clauses import Left, parts_of
 from engine.selectors.terms import ALWAYS, NEVER, Frozen, Part, Terms, accepts
 from policies.resource import NodeRequirement
 from tests.support.builders import node, pod, raw
@@ -22,7 +22,7 @@ VALUES = ("", "x", "y", "7", "007", "9223372036854775808")
 
 def part(items: str) -> Part | Left:
     (policy,) = checked(f"cluster policy p {{ {items} }}")
-    (found,) = PortablePolicy(policy).parts(CODEC.pod(raw(POD)), FROZEN, ())
+    (found,) = parts_of(policy, CODEC.pod(raw(POD)), FROZEN, ())
     return found
 
 
