@@ -81,7 +81,7 @@ class Contract(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_field
 
 @lru_cache(maxsize=1)
 def _document(name: str) -> Any:
-    """A YAML document beside this module; the last one, which is that of the answers, stays."""
+    """A YAML document beside this module. The last one is kept."""
     return yaml.safe_load((files("cli.conformance") / name).read_text("utf-8"))
 
 

@@ -264,10 +264,10 @@ class KnownGang:
     So many of each of the `roles` are among the members that are bound together, and `role_of` has
     the roles of waiting members by uid. `makes_room` has the nodes where pods are evicted for
     members, by uid, until a time, and `evicted` for which member each victim goes.
-    What it `lacks` was `read_at` a time; as many may be `unread` now. `is_settled`: the reason
-    is known, and stays so until a pod changes. `is_long`: an attempt of a look took too long.
-    `sent_at`: when kube-scheduler was last told to ask about a member instead. `looked_at`: when a
-    look at a member, which holds for all of them, has last said no.
+    Members were last read at `read_at`, and what the gang `lacks` is of then; `unread`
+    more may come before they are read again. `is_settled`: the reason is known until a pod changes.
+    `is_long`: an attempt of a look took too long. `sent_at`: when kube-scheduler was last told to
+    ask about a member instead. `looked_at`: when a look, which holds for all, has last said no.
     """
 
     name: GangName

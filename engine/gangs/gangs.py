@@ -524,7 +524,7 @@ class Gangs(DecisionPart):
         is_first = self._asked.get(pod.uid) is None and said[0] <= gang.quorum
         as_read = is_first and gang.numbers.get(pod.uid, ((), said))[1] == said
         is_due = gang.unread <= 0 or now >= gang.read_at + READ_SECONDS
-        # That nothing is lacking begins the gang, so it is true of this moment.
+        # A gang that lacks nothing begins, so its members are read anew before that.
         if not gang.lacks or not as_read or is_due:
             gang.read_at, gang.lacks = now, self._quorums.read(gang, call, said)
         if gang.lacks:

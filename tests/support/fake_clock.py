@@ -71,7 +71,7 @@ class Waits(selectors.DefaultSelector):
         return ready
 
     def _is_sending(self) -> bool:
-        """Whether a socket has not reached its peer with all that was sent, or may not know so."""
+        """Whether something that a socket has sent may still be on its way to the peer."""
         keys = self.get_map().values()
         return sys.platform != "linux" or any(
             key.events & selectors.EVENT_WRITE or _not_acknowledged(key.fd) for key in keys
