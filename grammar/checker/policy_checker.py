@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -200,16 +199,11 @@ class _PolicyChecker:
         self.schema = schema
         self.found: list[Diagnostic] = []
         self.environment = environment_of(policy, schema, self.found)
-        self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
-        self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
-        self._groups = {i.name: i for i in policy.items if isinstance(i, Group)}
-        taken = {*self._lets, *self._defs, *(p.name for p in policy.parameters)}
-        taken |= {i.name for i in policy.items if isinstance(i, Count)}
-        used = set(_read_as_groups(policy)) - taken
-        self._groups = {n: g for n, g in EVERYWHERE.items() if n in used} | self._groups
-        self._counts = {i.name: i for i in policy.items if isinstance(i, Count)}
-        self._named: ChainMap[str, Definition] = ChainMap({**self._lets}, {**self._defs})
-        self._named.maps += [{**self._groups}, {**self._counts}]
+        own = [self._declared(i) if isinstance(i, Def) else i for i in policy.items]
+        named = {item.name: item for item in own if isinstance(item, Definition)}
+        used = {*_read_as_groups(policy)} - {parameter.name for parameter in policy.parameters}
+        self._named: dict[str, Definition] = {n: g for n, g in EVERYWHERE.items() if n in used}
+        self._named |= named
         self._checked: dict[str, Definition] = {}
         self._open: list[str] = []
         self._definitions = Definitions({}, {})
@@ -219,9 +213,10 @@ class _PolicyChecker:
         if (deep := too_deep(self._named)) is not None:
             self.found.append(catalogue.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
             return Checked(self.policy, self.environment, tuple(self.found))
-        for named in reversed(self._named.maps):
-            for item in named.values():
-                self._define(item)
+        for kind in (Count, Group, Def, Let):
+            for item in self._named.values():
+                if isinstance(item, kind):
+                    self._define(item)
         self._definitions = self.environment.definitions
         policy = replace(self.policy, items=tuple(map(self._item, self.policy.items)))
         closed = access.diagnostics(policy, self.schema, self._definitions)
