@@ -100,8 +100,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def excerpt(text: str, most: int) -> str:
     """A text on one line, escaped, and cut off after some characters."""
-    line = escaped(" ".join(text.split()))
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return cut(escaped(" ".join(text.split())), most)
 
 
 def template_of(text: str) -> str:

@@ -196,8 +196,8 @@ _MOST_ARGUMENTS = 32
 _MASK = 2**64 - 1
 
 
-def _extreme(*, least: bool) -> Callable[..., object]:
-    def pick(*args: object) -> object:
+def _extreme(pick: Callable[[Any], object]) -> Callable[..., object]:
+    def extreme(*args: object) -> object:
         items: Sequence[object] = args
         if len(args) == 1 and isinstance(args[0], list | tuple):
             items = args[0]
@@ -205,13 +205,9 @@ def _extreme(*, least: bool) -> Callable[..., object]:
             raise EvaluationError("no such overload: an empty list has no minimum or maximum")
         if not all(isinstance(i, int | float) and not isinstance(i, bool) for i in items):
             raise EvaluationError("no such overload: numbers are needed")
-        best = items[0]
-        for item in items[1:]:
-            if (item < best) if least else (item > best):  # type: ignore[operator]
-                best = item
-        return best
+        return pick(items)
 
-    return pick
+    return extreme
 
 
 def _rounded(value: float) -> float:
@@ -265,8 +261,8 @@ def _extremes(name: str, call: Callable[..., object]) -> tuple[Overload, ...]:
 
 
 _MATH_OVERLOADS: tuple[Overload, ...] = (
-    *_extremes("math.greatest", _extreme(least=False)),
-    *_extremes("math.least", _extreme(least=True)),
+    *_extremes("math.greatest", _extreme(max)),
+    *_extremes("math.least", _extreme(min)),
     function("math.ceil", (DOUBLE,), DOUBLE, _whole(math.ceil)),
     function("math.floor", (DOUBLE,), DOUBLE, _whole(math.floor)),
     function("math.round", (DOUBLE,), DOUBLE, _rounded),
