@@ -193,10 +193,8 @@ class FieldRemedies:
         holder = expr.operand
         if not isinstance(holder, ast.Select):
             return None
-        if (fields := self._fields(self._kind(holder.operand))) is None:
-            return None
         field = holder.name + expr.name[:1].upper() + expr.name[1:]
-        if field in fields:
+        if field in (self._fields(self._kind(holder.operand)) or {}):
             return f"{print_expression(holder.operand)}.{field}"
         if print_expression(holder.operand) != "pod":
             return None

@@ -84,8 +84,6 @@ class NameRemedies(FieldRemedies):
             number = getattr(factor, "value", None)
             if isinstance(number, int):
                 return Remedy(parent.span, f'"{number}{unit}"')
-        if expr.name in ("zone", "region", "rack") and below in ("nodes", "ready", "pods", "size"):
-            return Remedy(expr.span, "", _GROUPED, whole=False)
         if expr.name in _NUMBERS:
             return Remedy(expr.span, f"{_NUMBERS.index(expr.name)}")
         part = habits.call(expr.name, "timestamp", 1)
@@ -113,14 +111,9 @@ class NameRemedies(FieldRemedies):
         if expr.name == "_" and isinstance(self._parent, ast.Index):
             # Of Rego: some item, or with `!=` no item.
             return self._each(self._parent, self._parent.operand, ())
-        # `zone == "a"` is about the field; `effect == NoSchedule` compares with a text.
-        beside = getattr(self._parent, "right", None)
-        alone = self._field_alone(expr)
-        if alone is not None and isinstance(beside, ast.Literal):
-            return alone
         if (text := self._text_wanted(expr)) is not None:
             return Remedy(expr.span, text)
-        return alone or self._in_words(expr)
+        return self._field_alone(expr) or self._in_words(expr)
 
     def _in_words(self, expr: ast.Ident) -> Remedy | None:
         """`nodeZone` and `free_memory`: a field whose object or resource is in its name."""

@@ -159,11 +159,6 @@ def _of_owner(condition: str) -> str | None:
     return said if re.match(r"(?:node|pod)\.", said) else None
 
 
-def _needless(function: str) -> str | None:
-    why = habits.elsewhere(function) or ""
-    return why if why.startswith("leave it out") else None
-
-
 def _strength(word: str) -> str | None:
     row = habits.find(habits.PARTS, word.strip("\"'"))
     return None if row is None else row.here
@@ -208,7 +203,6 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "of_pods": _of_owner,
     "place": lambda read: place_of(domain_of(read)) if re.match(r"node(\.|\Z)", read) else None,
     "part": lambda text: text[1:-1] if text[1:-1] in PARTS else None,
-    "without": lambda text: _needless(text.partition("(")[0]) if text.endswith(")") else None,
     "needless": habits.NEEDLESS.get,
     "strength": _strength,
     "joined": lambda text: template_of(text[1:-1]),

@@ -166,9 +166,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
         said = catalogue.unexpected(found, span, hint=hint, fix=fix)
         yield replace(said, remedy=written)
     yield from rewritten(place, ROWS["parts"])
-    if found in "&|" and place.behind:
-        yield catalogue.bad_character(found, span, f"conditions have `{found * 2}` between them")
-    elif found in _SIGNS:
+    if found in _SIGNS:
         yield catalogue.bad_character(found, span, _SIGNS[found])
 
 
@@ -186,10 +184,7 @@ def _clause(place: Misplaced) -> Iterator[Diagnostic]:
     if (close := nearest(word, ITEMS)) is not None and not place.behind:
         hint = f"did you mean `{close}`?"
         from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
-        if lexemes[at + 1].text in (":", "=", "-"):
-            yield replace(found, hint=hint)
-        else:
-            yield Remedy(lexemes.span(at, at), close, hint, len(from_list) == 1).on(found)
+        yield Remedy(lexemes.span(at, at), close, hint, len(from_list) == 1).on(found)
     why = habits.NEEDLESS_ITEMS.get(word)
     is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
     # A sentence about them is another thing.

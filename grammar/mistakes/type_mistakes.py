@@ -61,7 +61,7 @@ class TypeRow:
     """
 
     wrong: str
-    made: str | Callable[[Mapping[str, str]], str | None]
+    made: str | Callable[[Mapping[str, str]], str]
     side: str = ""
     hint: str = ""
 
@@ -251,8 +251,6 @@ class Remedies(NameRemedies):
             operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
-        if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
-            return Remedy(expr.span, row.here.replace("{0}", "now"))
         if (why := habits.elsewhere(name)) is not None:
             return Remedy(expr.span, "", why, whole=False)
         row = habits.find((habits.DEFAULTS,), name)
@@ -355,8 +353,6 @@ class Remedies(NameRemedies):
             "x": self._variable(each.left),
         }
         made = row.made(parts) if callable(row.made) else row.made.format_map(parts)
-        if made is None:
-            return None
         side = {"l": each.left, "r": each.right}.get(row.side)
         if side is None:
             return Remedy(expr.span, made)
@@ -427,10 +423,6 @@ class Remedies(NameRemedies):
     def condition(self, expr: ast.Expr, kind: Type) -> Remedy | None:
         """A value where a condition is wanted."""
         text, hint = print_expression(expr), ""
-        if isinstance(expr, ast.ListLiteral) and len(expr.elements) == 1:
-            # `[[ node.ready ]]` of a shell.
-            inner = self.condition(expr.elements[0], kind.args[0])
-            return Remedy(expr.span, inner.text if inner else print_expression(expr.elements[0]))
         match kind.name:
             case "list" | "map" if not isinstance(expr, ast.ListLiteral | ast.MapLiteral):
                 made = f"size({text}) > 0"
@@ -440,11 +432,6 @@ class Remedies(NameRemedies):
                 made = f"{grouped(expr)}.hasValue()"
             case _ if kind.is_record and is_read(expr):
                 made = f"has({text})"
-            case "string" if isinstance(expr, ast.Literal):
-                made = str(expr.value)
-                if not re.match(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]", made):
-                    return None
-                hint = f"write `{made}`, without quotes"
             case "string" if (
                 is_read(expr)
                 and isinstance(expr, ast.Index | ast.Select)

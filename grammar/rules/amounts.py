@@ -89,12 +89,10 @@ def _meant(value: ast.Expr, found: ast.Literal) -> _Meant | None:
 
 
 @on("P0343", ast.Binary)
-def amount_without_unit(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+def amount_without_unit(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """An amount of memory or cpu without the unit that is meant."""
-    if not isinstance(expr, ast.Binary) or expr.op not in RELATIONS:
-        return
     for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
-        if value.type == QUANTITY:
+        if value.type == QUANTITY and expr.op in RELATIONS:
             yield from _compared(expr, value, other, tree)
 
 
@@ -169,13 +167,11 @@ _FAR = 2
 
 
 @on("P0332", ast.Binary)
-def percentage_of_part(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+def percentage_of_part(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """A part of a node, from 0 to 1, that is compared with a percentage.
 
     Parts of a node are `node.usage["cpu"]`, and a quantity divided by what the node has.
     """
-    if not isinstance(expr, ast.Binary):
-        return
     match expr.op, expr.left, expr.right:
         case "/", ast.Literal(int() as part), ast.Literal(int() as whole) if 0 < part < whole:
             message = "this is 0: whole numbers are divided without a rest"

@@ -234,9 +234,9 @@ _VERSIONS = ("kubeletVersion", "kubeProxyVersion", "kernelVersion")
 
 
 @on("P0338", ast.Binary)
-def numbers_as_texts(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+def numbers_as_texts(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """Numbers in labels, annotations or versions that are ordered as texts."""
-    if not isinstance(expr, ast.Binary) or expr.op not in _ORDERS:
+    if expr.op not in _ORDERS:
         return
     sides = (expr.left, expr.right)
     read = [side for side in sides if not isinstance(side, ast.Literal)]
