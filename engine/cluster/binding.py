@@ -67,18 +67,18 @@ _WORK = "bind pods"
 class BindClient:
     """Who waits for a Binding. `ended` is done when it waits no longer.
 
-    `waiting` is a context for the time in which its call is held: it counts as none then. `others`
-    ask for the same Binding later, as a kube-scheduler does after one that is frozen.
+    `waiting` is a context for the time in which its call is held: it counts as none then. `clients`
+    wait for the same Binding: itself first, and a kube-scheduler that follows one that is frozen.
     """
 
     ended: asyncio.Future[None] | None = None
     waiting: Callable[[], AbstractContextManager[object]] = nullcontext
-    others: list[BindClient] = field(default_factory=list)
+    clients: list[BindClient] = field(default_factory=list)
 
     async def gone(self) -> None:
         """Returns when nobody waits any more."""
         ever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        while left := [end for c in (self, *self.others) if not (end := c.ended or ever).done()]:
+        while left := [end for each in self.clients if not (end := each.ended or ever).done()]:
             await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
 
 
@@ -138,8 +138,7 @@ class Binder:
         known, first, task = self._running[binding.uid]
         if known != binding:
             raise RefusedError(f"the pod is being bound to `{known.node}`")
-        if client is not first:
-            first.others.append(client)
+        first.clients.append(client)
         # A cancelled call does not stop the work, because the Binding may have been sent.
         with nullcontext() if client is first else client.waiting():
             await asyncio.shield(task)
@@ -523,9 +522,7 @@ class ConditionWaits:
         decision.
         """
         wait = _Wait(pod, node, asyncio.Event(), self._text(body, node))
-        if not wait.text:
-            return
-        if not self._held.has_room(pod.namespace):
+        if wait.text and not self._held.has_room(pod.namespace):
             raise WaitedInVainError(f"{wait.text}: too many binds are held")
         gone.add_done_callback(lambda _: wait.changed.set())
         self._waits.add(wait)

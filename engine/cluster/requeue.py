@@ -4,8 +4,8 @@ It sets a condition of our own on the pod. That is an update of the pod, so kube
 pod back in its queue; it needs no right to change pods themselves (policy API).
 
 INVARIANT: only pods of our schedulers that we refused last and that would pass now are requeued,
-and each at most four times a minute. A node lets a pod pass if the policies and kube-scheduler's
-own plugins do.
+and each at most four times a minute with an answer. A node lets a pod pass if the policies and
+kube-scheduler's own plugins do.
 
 Where Placet does not bind, only the API server knows how pods on their way end. SchedulerLease
 follows the Lease of kube-scheduler: a process that loses the Lease ends, with all pods in hand; the
@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Protocol
 
 import msgspec
@@ -109,7 +109,7 @@ class Requeuer:
         self._schedulers = schedulers
         self._clock = clock
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
-        self._generation = 0
+        self._generations = count(1)
         # The last requeues of a pod, by uid: the reason in the condition, and the time. A pod that
         # is offered a node and then rejected again begins with the shortest pause anew.
         self._requeued: Remembered[str, tuple[tuple[str, float], ...]] = Remembered()
@@ -145,9 +145,12 @@ class Requeuer:
         """Requeue a pod, unless that or a request came since it was due. Raises as `requeue`."""
         if not self._rejected_pods.is_same(rejected_pod, due):
             return
-        self._generation += 1
-        uid, reason = rejected_pod.pod.uid, f"Generation{self._generation}"
-        self._count(uid, reason)
+        uid = rejected_pod.pod.uid
+        # All count as one until kube-scheduler asks, as where it is frozen.
+        last = self._last(uid) if rejected_pod.is_requeued else ()
+        reason = last[-1][0] if last else f"Generation{next(self._generations)}"
+        if not last:
+            self._count(uid, reason)
         # First, because kube-scheduler may ask before the API server has answered.
         self._rejected_pods.requeued(rejected_pod)
         try:
@@ -163,9 +166,8 @@ class Requeuer:
 
     async def wake(self, uids: Iterable[str], snapshot: Snapshot, now: str) -> None:
         """Requeue rejected pods at once, because they would pass now. Raises as `requeue`."""
-        found = filter(None, map(self._rejected_pods.find, uids))
-        pending = snapshot.pending
-        waiting = [(r, r.due) for r in found if self._waiting(r.pod, pending, written=False)]
+        there, found = snapshot.pending, filter(None, map(self._rejected_pods.find, uids))
+        waiting = [(r, r.due) for r in found if self._waiting(r.pod, there, written=False)]
         for first in range(0, len(waiting), _AT_ONCE):
             part = waiting[first : first + _AT_ONCE]
             await asyncio.gather(*(self._requeue(each, due, now) for each, due in part))
