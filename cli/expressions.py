@@ -189,7 +189,12 @@ class Subject:
 
 
 def put_value(expression: Expression, subject: Subject, form: str | None = None) -> Exit:
-    """Prints `value : type`, or the value as JSON or YAML."""
+    """Prints `value : type`, or the value as JSON or YAML.
+
+    An expression that reads the node has a row for each one, if none is chosen.
+    """
+    if "node" in expression.names and subject.node is None and subject.cluster is not None:
+        return _put_values(expression, subject, subject.cluster, form)
     with subject.frame(expression.definitions) as frame:
         found = expression.evaluate(frame)
     if isinstance(found, Failure):
@@ -203,8 +208,8 @@ def put_value(expression: Expression, subject: Subject, form: str | None = None)
     return Exit.OK
 
 
-def put_values(
-    expression: Expression, subject: Subject, cluster: ClusterCopy, form: str | None = None
+def _put_values(
+    expression: Expression, subject: Subject, cluster: ClusterCopy, form: str | None
 ) -> Exit:
     """Prints the value on each node; a node without a value is a finding."""
     values, type_ = Values(load_schema()), expression.expr.type

@@ -13,7 +13,6 @@ from cli.expressions import (
     check,
     data_declared,
     put_value,
-    put_values,
     tables_at,
 )
 from cli.render import put_findings
@@ -27,9 +26,9 @@ from grammar.meaning.schema import load_schema
 EXAMPLES = """\
 examples:
   placet eval '"1500m" < quantity("2")'
-  placet eval -n shop --pod web-1 --all-nodes 'node.free["cpu"]'
+  placet eval -n shop --pod web-1 'node.free["cpu"]'
   placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
-  placet eval --cluster cluster.json --pod shop/web-1 --all-nodes 'node.usage["memory"]'
+  placet eval --cluster cluster.json --pod shop/web-1 'node.usage["memory"]'
   placet eval --policies load.policy --data load=load.csv 'data.load["n-1"].cpu'
 """
 
@@ -42,9 +41,7 @@ ARGUMENTS = flags_of(f"""
     the pod; its name alone if that is unique
 {POD_FILE}
   --node NAME
-    the node
-  or --all-nodes
-    one row for each node of the cluster
+    the node; without it, an expression that reads the node has a row for each one
 {POLICIES}{DATA}{OUTPUT}{RUNNING}
 """)
 
@@ -57,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     codec = ObjectCodec(load_schema(), expression.needs.annotations)
     cluster, pod = None, None
     # An expression alone, or of a manifest, needs no cluster.
-    given = args.cluster or args.pod or args.node or args.all_nodes
+    given = args.cluster or args.pod or args.node or "node" in expression.names
     if given or chosen_flag(args) is not None:
         with source_of(args) as source:
             data = source.data([policies])
@@ -69,10 +66,7 @@ def run(args: argparse.Namespace) -> int:
         data = AskedCluster(args).data([policies])
         pod = read_pod(args.pod_file) if args.pod_file is not None else None
     tables = tables_at(cluster, policies, data)
-    subject = Subject(cluster, codec, pod, args.node, tables)
-    if args.all_nodes and cluster is not None:
-        return put_values(expression, subject, cluster, args.output)
-    return put_value(expression, subject, args.output)
+    return put_value(expression, Subject(cluster, codec, pod, args.node, tables), args.output)
 
 
 def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression | None:
@@ -81,8 +75,6 @@ def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression
     if not args.pod and not args.pod_file:
         hint = "give a pod with --pod NS/NAME or --pod-file FILE"
         hidden |= {"pod": hint, "namespaceObject": hint}
-    if not args.node and not args.all_nodes:
-        hidden["node"] = "give a node with --node NAME, or all of them with --all-nodes"
     expression, found, source = check(args.expr, load_schema(), hidden, data_declared(policies))
     put_findings([(d, source) for d in found])
     return expression

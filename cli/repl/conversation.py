@@ -33,7 +33,6 @@ from cli.expressions import (
     check,
     data_declared,
     put_value,
-    put_values,
     tables_at,
 )
 from cli.render import Finding, print_error, put_findings
@@ -394,11 +393,8 @@ def _answered(session: ReplSession, text: str) -> int:
                 raise CommandError(f"`{command.name}` takes no arguments", "")
             return command.run(session, rest.strip())
         case "expression":
-            # As `placet eval`: a row per node if the expression reads the node and none is chosen.
             expression = session.expression(text.strip())
             session.decode(expression.needs)
-            if "node" in expression.names and session.node is None:
-                return put_values(expression, session.subject(), session.required_cluster())
             return put_value(expression, session.subject())
         case "rules":
             return _type(session, Source(NAME, text))

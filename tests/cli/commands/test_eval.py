@@ -81,7 +81,7 @@ def test_an_object_shows_its_fields_on_as_many_lines_as_it_needs(placet: Placet)
 
 def test_all_nodes_are_a_table(placet: Placet) -> None:
     """A node without a value is a finding."""
-    done = placet("eval", 'node.labels["capacity"]', *CLUSTER, "--all-nodes")
+    done = placet("eval", 'node.labels["capacity"]', *CLUSTER)
     assert done.code == 1
     assert (
         done.out
@@ -137,7 +137,6 @@ error: there is no key `x`
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
-        ("node.name", "give a node with --node NAME, or all of them with --all-nodes"),
         ("pod.name", "give a pod with --pod NS/NAME or --pod-file FILE"),
         ("peer.name", "it exists only in `preempt` and `pods where` clauses"),
     ],
@@ -154,7 +153,7 @@ def test_a_variable_that_is_nothing_here_says_what_to_name(
 @pytest.mark.process
 @pytest.mark.parametrize("no_colour", [False, True], ids=["a terminal", "NO_COLOR"])
 def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bool) -> None:
-    command = [sys.executable, "-m", "cli", "eval", "node.name", "--all-nodes", *CLUSTER]
+    command = [sys.executable, "-m", "cli", "eval", "node.name", *CLUSTER]
     ours = {"PYTHONPATH": str(Path(__file__).parents[3]), "TERM": "xterm", "COLUMNS": "60"}
     environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "TERM"}} | ours
     more = {"NO_COLOR": "1"} if no_colour else {}

@@ -171,7 +171,7 @@ async def test_pods_that_have_ended_are_read_where_policies_count_them(
     async with live_shop(folder, policy("s", rules), ended) as server:
         done = await asked(placet, "explain", "web-1", "n-1")
         server.requests.clear()
-        await asked(placet, "eval", "--all-nodes", "node.zone")
+        await asked(placet, "eval", "node.zone")
         lists = [request for request in server.requests if request.path == "/api/v1/pods"]
     assert "one has ended" in done.out
     assert len(lists) == 1
@@ -182,7 +182,7 @@ async def test_eval(placet: Placet, folder: Path) -> None:
         alone = await asked(placet, "eval", "1 + 1")
         assert not server.requests
         done = await asked(placet, "eval", "--pod", "web-1", "--node", "n-1", 'node.free["memory"]')
-        document = await asked(placet, "eval", "--all-nodes", "-o", "json", "node.zone")
+        document = await asked(placet, "eval", "-o", "json", "node.zone")
     assert (alone.out, alone.err) == ("2 : int\n", "")
     assert done.out == "4Gi : quantity\n"
     assert json.loads(document.out)["n-3"] == {"value": "c"}
@@ -311,7 +311,7 @@ async def test_without_the_right_to_nodes_others_name_it(
     placet: Placet, folder: Path, command: str
 ) -> None:
     arguments = {
-        "eval": ["eval", "--all-nodes", "node.zone"],
+        "eval": ["eval", "node.zone"],
         "repl": ["repl", "--context", "test"],
         "simulate": ["simulate"],
     }[command]

@@ -69,9 +69,7 @@ def test_a_node_without_a_value_is_a_finding(say: Say, placet: Placet) -> None:
     said = say('node.labels["capacity"]')
     assert said.out.splitlines()[1:3] == ['n-1   "spot"', "n-2   error: there is no key `capacity`"]
     assert said.failed
-    evaluated = placet(
-        "eval", 'node.labels["capacity"]', "--cluster", "cluster.json", "--all-nodes"
-    )
+    evaluated = placet("eval", 'node.labels["capacity"]', "--cluster", "cluster.json")
     assert (evaluated.out, evaluated.code) == (said.out, 1)
 
 
