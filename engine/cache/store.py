@@ -22,9 +22,6 @@ from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_name
 
 T = TypeVar("T")
 
-# What a deleted object takes besides the letters of its key; events about it may come late.
-_REVISION_BYTES = 100
-
 
 @dataclass(eq=False, slots=True)
 class ObjectStore(Generic[T]):
@@ -46,9 +43,8 @@ class ObjectStore(Generic[T]):
     holds: Callable[[str, T], bool]
     _reached: Callable[[int], None] = lambda _: None
     _revisions: dict[str, int] = field(default_factory=dict)
-    _deleted: Remembered[str, int] = field(
-        default_factory=lambda: Remembered(size=lambda key, _: _REVISION_BYTES + len(key))
-    )
+    # Events about an object may come after that of its deletion.
+    _deleted: Remembered[str, int] = field(default_factory=Remembered)
 
     def __len__(self) -> int:
         return len(self._revisions)

@@ -134,14 +134,20 @@ class MutualLimit:
         self._counted_key: Callable[[Peer], _CountedKey] = lambda pod: (pod.namespace, counted(pod))
         self._groups = CountGroups(clause)
         self._namespaces: Mapping[str, Namespace] = {}
+
+        def owner(_: object) -> str:
+            # So no namespace has more for many limits.
+            return program.namespace or ""
+
         # Results by what they depend on.
-        self._governed: Remembered[_Key, bool] = Remembered()
-        self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered()
+        self._governed: Remembered[_Key, bool] = Remembered(owner=owner)
+        self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool]
+        self._counted = Remembered(owner=owner)
         self._found: Remembered[Hashable, _FoundGroups] = Remembered(
-            size=lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found)
+            size=lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found), owner=owner
         )
         self._placed: Remembered[Hashable, _Placed] = Remembered(
-            size=lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
+            size=lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes, owner=owner
         )
 
     def reaches(self, namespace: str) -> bool:

@@ -5,8 +5,9 @@ A registry is immutable; the engine adopts another one as a whole when policies 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from engine.counting.mutual_limits import MutualLimit
@@ -115,14 +116,17 @@ class Registry:
             if program.namespace is not None:
                 known = self._namespaced.get(program.namespace, ())
                 self._namespaced[program.namespace] = (*known, program)
-        self.mutual = tuple(
-            MutualLimit(program, clause, self._ahead(program))
-            for program, clause in counts
-            if clause.mutual is not None
-        )
+        self._mutual = [(p, clause) for p, clause in counts if clause.mutual is not None]
         peers = [clause.count.peers for _, clause in counts]
         by_labels = (p.by_labels and p.where is not None and p.amount is None for p in peers)
-        self.reads_peers = bool(self.mutual) or self.reads_groups or not all(by_labels)
+        self.reads_peers = bool(self._mutual) or self.reads_groups or not all(by_labels)
+
+    @cached_property
+    def mutual(self) -> Sequence[MutualLimit]:
+        """Made where they are used first: they share the memory of the thread that decides."""
+        return [
+            MutualLimit(program, clause, self._ahead(program)) for program, clause in self._mutual
+        ]
 
     @property
     def guardrails(self) -> Iterator[Program]:

@@ -42,8 +42,6 @@ _RETURN_SECONDS, _MOST_RETURNS = 3600.0, 2
 _LATE_SECONDS = 600.0
 # After a refusal by a budget, the pause doubles from the first to the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 300.0
-# The bytes of what is remembered of a pod: a uid and a few names.
-_ENTRY_BYTES = 200
 # Taints of autoscalers on nodes whose pods they evict.
 _LEAVING = frozenset(
     {
@@ -106,15 +104,15 @@ class Repairs:
         self._policies: dict[str, _OfPolicy] = {}
         self._begins_at = 0.0
         # By uid of the pod that was evicted: such a deletion disturbs nobody.
-        self._own: Remembered[str, bool] = Remembered(size=_entry)
+        self._own: Remembered[str, bool] = Remembered()
         # By uid of a workload: the time of the last deletion by others; and until when it is left
         # alone after a refusal, for how long that is, and why.
-        self._disturbed: Remembered[str, float] = Remembered(size=_entry)
-        self._pauses: Remembered[str, tuple[float, float, str]] = Remembered(size=_entry)
+        self._disturbed: Remembered[str, float] = Remembered()
+        self._pauses: Remembered[str, tuple[float, float, str]] = Remembered()
         # By uid of a workload: what others do with it, since the last look.
         self._disturbances: dict[str, str] = {}
         # By uid of the pod that has come for another one.
-        self._placed: Remembered[str, Move] = Remembered(size=_entry)
+        self._placed: Remembered[str, Move] = Remembered()
 
     # ---- what happens
 
@@ -365,7 +363,3 @@ def _is_drained(node: NodeWithPods) -> bool:
     if spec is None:
         return False
     return bool(spec.unschedulable) or any(t.key in _LEAVING for t in spec.taints or ())
-
-
-def _entry(_key: str, _value: object) -> int:
-    return _ENTRY_BYTES

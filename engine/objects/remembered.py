@@ -12,6 +12,7 @@ import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -26,9 +27,8 @@ MOST_REMEMBERED = 48 << 20
 _ENTRY_BYTES = 128
 # An entry takes this part of all bytes at most; a larger one is not kept, and drives out no other.
 _LARGEST = 2
-# A full memory is emptied by a sixteenth, and whoever has the most loses an eighth at a time: the
-# search for the largest is so the work of many entries.
-_FREED, _LOST = 16, 8
+# A full memory is emptied by this part, so that a look at all owners is the work of many entries.
+_FREED = 32
 
 
 class Memory:
@@ -43,11 +43,18 @@ class Memory:
         """Has the largest owners lose what they used least recently, if all is too much."""
         if self.bytes <= self.most:
             return
+        shares = [(size, part, own) for part in self.parts for own, size in part.sizes.items()]
+        shares.sort(key=itemgetter(0), reverse=True)
+        taken = Counter[object]()
+        for size, part, owner in shares:
+            taken[owner or part] += size
         # Memories that are gone have left their bytes here.
-        self.bytes = sum(each.bytes for each in self.parts)
-        while self.bytes > self.most - self.most // _FREED:
-            largest = max(self.parts, key=lambda each: each.largest()[1])
-            largest.lose()
+        self.bytes, level = taken.total(), max(taken.values(), default=0)
+        while self.bytes > (left := self.most - self.most // _FREED):
+            level = level * 7 // 8
+            for _, part, owner in shares:
+                if self.bytes > left and (more := taken[owner or part] - level) > 0:
+                    taken[owner or part] -= part.lose(owner, more)
 
 
 class _OfThread(threading.local):
@@ -69,7 +76,8 @@ class Remembered(Generic[K, V]):
 
     `size` gives the bytes of an entry; by default they are those of the key and of all that the
     value holds. A value may change afterwards, but not grow. `owner` gives the namespace of a
-    value, which loses its own values first where it has the most; by default all have one owner.
+    value, which loses its own values first where it has the most in all memories of the thread. By
+    default all have one owner, who has no other memory.
     """
 
     def __init__(
@@ -77,9 +85,8 @@ class Remembered(Generic[K, V]):
         most: int = MOST_REMEMBERED,
         size: Callable[[K, V], int] | None = None,
         owner: Callable[[V], str] = _nobody,
-        memory: Memory | None = None,
     ) -> None:
-        self.memory = memory or _OF_THREAD.memory
+        self.memory = _OF_THREAD.memory
         self.memory.parts.add(self)
         self.most = most
         self.bytes = 0
@@ -88,7 +95,7 @@ class Remembered(Generic[K, V]):
         self._kept: dict[K, V] = {}
         # The sizes of each owner's entries, in the order of their last use.
         self._own: dict[str, OrderedDict[K, int]] = {"": OrderedDict()}
-        self._bytes = Counter[str]()
+        self.sizes = Counter[str]()
         # The value of a key, for who asks so often that it does not count as a use.
         self.peek: Callable[[K], V | None] = self._kept.get
         # Counts a use of a key that is kept, where all have one owner.
@@ -125,8 +132,7 @@ class Remembered(Generic[K, V]):
         self._kept[key] = value
         self._own[owner][key] = size
         self._count(owner, size)
-        while self.bytes > self.most:
-            self._drop(self.largest()[0])
+        self.lose(owner, self.bytes - self.most)
         self.memory.make_room()
         return value
 
@@ -142,25 +148,19 @@ class Remembered(Generic[K, V]):
         for key in self:
             self.pop(key)
 
-    def largest(self) -> tuple[str, int]:
-        """The owner of the most bytes, and their number."""
-        return max(self._bytes.items(), key=lambda each: each[1], default=("", 0))
-
-    def lose(self) -> None:
-        """Drops an eighth of what the largest owner has: what it used least recently."""
-        owner, size = self.largest()
-        while self._bytes[owner] > size - size // _LOST:
-            self._drop(owner)
-
-    def _drop(self, owner: str) -> None:
-        self.pop(next(iter(self._own[owner])))
+    def lose(self, owner: str, size: int) -> int:
+        """Drops what an owner used least recently: so many bytes, or all; returns their number."""
+        before = self.bytes
+        while self.sizes[owner] and self.bytes > before - size:
+            self.pop(next(iter(self._own[owner])))
+        return before - self.bytes
 
     def _count(self, owner: str, size: int) -> None:
         self.bytes += size
         self.memory.bytes += size
-        self._bytes[owner] += size
-        if owner and not self._bytes[owner]:
-            del self._own[owner], self._bytes[owner]
+        self.sizes[owner] += size
+        if owner and not self.sizes[owner]:
+            del self._own[owner], self.sizes[owner]
 
 
 def bytes_of(value: object) -> int:

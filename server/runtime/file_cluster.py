@@ -134,7 +134,6 @@ class FileCluster(ClusterSource):
         self._disk = Disk()
         self._watcher = Watcher(self._files, self._disk)
         self._needs = needs
-        self._codec = ObjectCodec(schema, needs.annotations)
         self._copy = self._read()
         leave_uncollected()
 
@@ -177,7 +176,6 @@ class FileCluster(ClusterSource):
         known = self._needs.annotations
         self._needs = replace(needs, annotations=needs.annotations | known)
         if not needs.annotations <= known:
-            self._codec = ObjectCodec(self._schema, self._needs.annotations)
             self._read_again()
 
     def _files(self, visit: Visit) -> Iterable[Path]:
@@ -203,7 +201,9 @@ class FileCluster(ClusterSource):
 
     def _read(self) -> ClusterCopy:
         files = list(self._disk.run(self._origin.files))
-        reading = read_cluster(self._codec, files, self._origin.contents())
+        # One of this thread, whose memory it takes.
+        codec = ObjectCodec(self._schema, self._needs.annotations)
+        reading = read_cluster(codec, files, self._origin.contents())
         snapshot = reading.cache.snapshot()
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
 from random import Random
@@ -19,6 +20,7 @@ from engine.engine import Engine
 from engine.errors import EngineError, WaitingError
 from engine.explanation.inspection import Inspection
 from engine.objects.peer import Peer, labelled
+from engine.objects.remembered import MOST_REMEMBERED, Memory
 from engine.objects.request_pod import (
     BYPASS,
     NO_EXEMPTIONS,
@@ -38,11 +40,13 @@ from tests.support.engines import (
     CODEC,
     NOW,
     SCHEMA,
+    Known,
     Silent,
     cache_of,
     checked,
     engine_over,
     peer_of,
+    registry_of,
 )
 
 NODES = [node("n1", "z1"), node("n2", "z1"), node("n3", "z2")]
@@ -146,6 +150,20 @@ def test_its_text_is_known_and_the_pod_is_tried_again_when_it_would_pass() -> No
     assert not engine.looks.would_pass(asked)
     cache.remove_pod("default/db-0")
     assert engine.looks.would_pass(asked)
+
+
+def test_what_it_keeps_is_of_its_namespace_and_of_the_thread_that_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server compiles policies in other threads."""
+    memory = Memory(MOST_REMEMBERED)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    of_namespace = APART.replace("cluster policy apart {", 'policy apart in namespace "default" {')
+    with ThreadPoolExecutor() as other:
+        registry = other.submit(registry_of, of_namespace).result()
+    cache = cache_of(NODES, [db("there", on="n1")])
+    assert passing(Engine(registry, Known(cache), CODEC, Silent()), web("asked")) == ["n2", "n3"]
+    assert sum(part.sizes["default"] for part in memory.parts) > 0
 
 
 def test_an_inspection_says_whose_limit_it_is() -> None:

@@ -1,5 +1,6 @@
 """Memories with a bound in bytes."""
 
+import sys
 import tracemalloc
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -47,9 +48,17 @@ def test_the_key_counts() -> None:
     assert len(kept) < 10
 
 
-def of_owners(memory: Memory) -> Remembered[str, str]:
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    """The memory of this thread, for a hundred of `of_owners`."""
+    made = Memory(100_000)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", made)
+    return made
+
+
+def of_owners() -> Remembered[str, str]:
     """Values that are named `owner/…`, of 872 bytes and 128 for the entry."""
-    return Remembered(10**9, lambda *_: 872, lambda value: value.split("/")[0], memory)
+    return Remembered(10**9, lambda *_: 872, lambda value: value.split("/")[0])
 
 
 def fill(kept: Remembered[str, str], owner: str, number: int) -> None:
@@ -61,8 +70,9 @@ def owned(kept: Remembered[str, str], owner: str) -> list[str]:
     return [key for key in kept if key.startswith(f"{owner}/")]
 
 
+@pytest.mark.usefixtures("memory")
 def test_the_owner_of_the_most_loses_what_it_used_least_recently() -> None:
-    kept = of_owners(Memory(100_000))
+    kept = of_owners()
     fill(kept, "small", 20)
     fill(kept, "large", 60)
     kept.get("large/0")
@@ -76,24 +86,23 @@ def test_the_owner_of_the_most_loses_what_it_used_least_recently() -> None:
     assert "large/1" not in kept
 
 
-def test_memories_of_one_thread_have_a_bound_together() -> None:
-    memory = Memory(100_000)
-    others = [of_owners(memory) for _ in range(5)]
+def test_memories_of_one_thread_have_a_bound_together(memory: Memory) -> None:
+    others = [of_owners() for _ in range(5)]
     for each in others:
         fill(each, "a", 10)
-    large = of_owners(memory)
+    large = of_owners()
     fill(large, "a", 1000)
     assert [len(each) for each in others] == [10] * 5
     assert 30 <= len(large) <= 50
     assert memory.bytes == sum(each.bytes for each in (*others, large)) <= memory.most
 
 
+@pytest.mark.usefixtures("memory")
 def test_memories_that_are_gone_leave_their_room() -> None:
-    memory = Memory(100_000)
-    gone = of_owners(memory)
+    gone = of_owners()
     fill(gone, "a", 90)
     del gone
-    kept = of_owners(memory)
+    kept = of_owners()
     fill(kept, "a", 90)
     assert len(kept) == 90
 
@@ -106,21 +115,39 @@ def test_each_thread_has_a_memory_of_its_own() -> None:
     assert here.memory is not elsewhere.memory
 
 
-def test_a_full_memory_of_many_owners_is_not_searched_for_each_entry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept, looks, largest = of_owners(Memory(1_000_000)), 0, Remembered.largest
+@pytest.mark.usefixtures("memory")
+def test_who_has_many_memories_has_one_share() -> None:
+    kept, hostile = of_owners(), [of_owners() for _ in range(50)]
+    fill(kept, "small", 40)
+    for each in hostile:
+        fill(each, "hostile", 100)
+    assert len(kept) == 40
+    assert 50 <= sum(map(len, hostile)) <= 60
 
-    def counted(this: Remembered[str, str]) -> tuple[str, int]:
-        nonlocal looks
-        looks += 1
-        return largest(this)
 
-    monkeypatch.setattr(Remembered, "largest", counted)
-    for number in range(500):
+@pytest.mark.usefixtures("memory")
+def test_owners_of_one_value_each_do_not_lose_all_at_once() -> None:
+    kept = of_owners()
+    for number in range(1000):
         fill(kept, f"n{number}", 1)
-    fill(kept, "hostile", 5000)
-    assert looks < 1000
+        assert len(kept) >= min(number, 90)
+
+
+@pytest.mark.parametrize("owners", [1, 50, 1000])
+def test_a_full_memory_is_not_searched_for_each_entry(owners: int, memory: Memory) -> None:
+    memory.most, kept, calls = 2_000_000, of_owners(), 0
+
+    def step(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    for number in range(2 * owners):
+        fill(kept, f"n{number % owners}", 2000 // owners)
+    sys.setprofile(step)
+    for number in range(500):
+        kept.put(f"more/{number}", f"n{number % owners}/more")
+    sys.setprofile(None)
+    assert calls < 500 * 100
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from cli.demo.demo_cluster import Demo
 from engine.cache.cluster_file import ClusterFileError
 from engine.decision.verdict import Feasible
 from engine.errors import NotSyncedError, WaitingError
+from engine.objects.remembered import MOST_REMEMBERED, Memory
 from grammar.meaning.schema import load_schema
 from policies.manifest_text import GROUP
 from server.metrics.metrics import Metrics
@@ -247,6 +248,20 @@ def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
     assert passing(it, NODES) == ["n1"]
     with pytest.raises(NotSyncedError, match="no cluster view"):
         passing(it)
+
+
+def test_a_thread_that_reads_a_snapshot_takes_its_own_memory(
+    policies: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What decides must not lose there what it is about to use."""
+    memory = Memory(MOST_REMEMBERED)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    it = reloader(policies, cluster)
+    before = memory.bytes
+    write(cluster, kubectl_list([*NODES, *(pod(f"p{n}", labels={"n": f"{n}"}) for n in range(9))]))
+    settle(it)
+    assert len(it.view.snapshot().pending) == 9
+    assert memory.bytes == before
 
 
 def test_demo_needs_no_files(policies: Path) -> None:
