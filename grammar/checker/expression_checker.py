@@ -348,14 +348,14 @@ class Checker:
             return replace(expr, type=POISON)
         if (clause := self._cards_clause(expr.args[0])) is None:
             return replace(expr, type=POISON)
-        node, pod = (ast.Ident(name, False, span=expr.span) for name in ("node", "pod"))
+        node = ast.Ident("node", False, span=expr.span)
         in_pick = self._locals.get(CARD) == CARD_TYPE
         card = ast.Ident(CARD, False, span=expr.span) if in_pick else None
         return self._of_cards(
             clause,
             "fragmentation" if in_pick else "chosen",
             expr,
-            lambda: cards.fragmentation(clause, node, pod, card, expr.span),
+            lambda: cards.fragmentation(clause, node, card, expr.span),
         )
 
     def _cards_clause(self, name: ast.Expr) -> Cards | None:

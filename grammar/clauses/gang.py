@@ -12,7 +12,7 @@ from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic
-from grammar.tree.ast import NO_SPAN, Expr, Placed
+from grammar.tree.ast import NO_SPAN, Expr
 from grammar.tree.clause_parts import Bound, ClauseThatRejects, SchedulerNeed, WrittenCondition
 from grammar.tree.printer import print_expression, print_length
 from grammar.tree.source import Span
@@ -23,14 +23,12 @@ MOST_MEMBERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Needed(Placed):
+class Needed(Bound):
     """How many members are needed: of all, or of those for which `where` is true: of a role.
 
-    `percent` says that it is a percentage of the wanted replicas.
+    A percentage is one of the wanted replicas.
     """
 
-    amount: float | Expr
-    percent: bool = False
     where: Expr | None = None
 
 
@@ -105,8 +103,7 @@ def _mistake(gang: Gang) -> Diagnostic | None:
 
 
 def _number_lines(needed: Needed) -> Iterator[Line]:
-    bound = Bound("at least", needed.amount, needed.percent, span=needed.span)
-    ((words, number, span),) = parts.bound_lines(bound)
+    ((words, number, span),) = parts.bound_lines(needed)
     if needed.where is None:
         yield words, number, span
     else:
@@ -162,7 +159,7 @@ GANG = ClauseKind(
         ClausePart(
             "at_least",
             lambda c: Needed(
-                *reading.amount_of(c, "number of members", 1), span=reading.span_of(c)
+                "at least", *reading.amount_of(c, "number of members", 1), span=reading.span_of(c)
             ),
             _number_lines,
             _checked_number,

@@ -54,7 +54,8 @@ def _checked(limit: Limit, by: ClauseChecker) -> Limit:
     if where is not None:
         where = by.check(where, BOOL, parts.COUNT_BOUND | parts.NODE, "`where` of places")
     if per.amount is not None:
-        added = parts.checked_amount(per.amount, parts.NODE, "`sum … over`", by)
+        allowed = parts.NODE | parts.WITH_DATA
+        added = parts.checked_amount(per.amount, "`sum … over`", allowed, by, per.amount)
         per = replace(per, amount=added)
     groups, counts = by.environment.groups.values(), by.environment.counts
     definitions = by.environment.definitions

@@ -55,13 +55,21 @@ def number_line(head: str, number: float | Expr, span: Span | None, unit: str = 
 def checked_number(
     number: N | Expr, where: str, allowed: Names, by: ClauseChecker, added: Expr | None = None
 ) -> N | Expr:
-    """A number of a clause, or the checked expression for it.
-
-    What is `added` up may be quantities: a constant beside it is a quantity, too.
-    """
+    """A number of a clause, or the checked expression for it."""
     if not isinstance(number, Expr):
         return number
-    checked = by.check(number, None, allowed, where)
+    return checked_amount(number, where, allowed, by, added)
+
+
+def checked_amount(
+    amount: Expr, where: str, allowed: Names, by: ClauseChecker, added: Expr | None
+) -> Expr:
+    """The checked expression for a number of a clause.
+
+    What is `added` up, such as the amount itself, may be quantities: a constant beside these is a
+    quantity, too.
+    """
+    checked = by.check(amount, None, allowed, where)
     if added is not None and added.type == QUANTITY:
         checked = by.coerce(checked, QUANTITY)
     types, kind, expected = NUMBERS, INT, "a whole number"
@@ -71,15 +79,6 @@ def checked_number(
         hint = catalogue.wanted_hint(kind, checked.type)
         by.found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
     return checked
-
-
-def checked_amount(amount: Expr, place: Names, where: str, by: ClauseChecker) -> Expr:
-    """What each pod, or each node, adds to a sum."""
-    amount = by.check(amount, None, place | WITH_DATA, where)
-    if amount.type.name not in _AMOUNTS:
-        hint = catalogue.wanted_hint(QUANTITY, amount.type)
-        by.found.append(catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint))
-    return amount
 
 
 # ---- bounds and strengths
@@ -172,7 +171,7 @@ def pod_lines(pods: PodSet, head: str = "", *, named: bool = False) -> Iterator[
 
 def checked_pods(pods: PodSet, by: ClauseChecker) -> PodSet:
     if (amount := pods.amount) is not None:
-        amount = checked_amount(amount, PEER_ALONE, "`sum`", by)
+        amount = checked_amount(amount, "`sum`", PEER_ALONE | WITH_DATA, by, amount)
         pods = replace(pods, amount=amount)
     if pods.where is None:
         return pods

@@ -78,14 +78,19 @@ DECLARED: tuple[Overload, ...] = (
 # ---- forms
 
 
-def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
-    """The cards of a node, as a list."""
-    on = clause.on
-    if clause.count is not None:
-        on = written_out("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
-    names = {"NAME": ast.Literal(clause.name, STRING, span=span), "ON": on, "NODE": node}
-    names["FACTS"] = ast.Ident(FACTS, True, span=span)
-    return written_out("cards.of(NAME, ON, NODE.pods, FACTS)", names, span)
+def _form(text: str, clause: Cards, node: ast.Expr, span: Span, **more: ast.Expr) -> ast.Expr:
+    """A form with the parts of a clause, of a node and of the pod in the place of their names."""
+    names = {
+        "NAME": ast.Literal(clause.name, STRING, span=span),
+        "TAKE": clause.take,
+        "NUMBER": number(clause, span),
+        "NODE": node,
+        "POD": ast.Ident("pod", False, span=span),
+        "FACTS": ast.Ident(FACTS, True, span=span),
+    }
+    if "CARDS" in text:
+        names["CARDS"] = cards(clause, node, span)
+    return written_out(text, names | more, span)
 
 
 def number(clause: Cards, span: Span) -> ast.Expr:
@@ -93,62 +98,53 @@ def number(clause: Cards, span: Span) -> ast.Expr:
     return clause.number or written_out("1", {}, span)
 
 
+def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """The cards of a node, as a list."""
+    on = clause.on
+    if clause.count is not None:
+        on = written_out("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
+    return _form("cards.of(NAME, ON, NODE.pods, FACTS)", clause, node, span, ON=on)
+
+
 def room(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """Whether as many cards of a node have room as the pod takes."""
-    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
-    names["NUMBER"] = number(clause, span)
-    return written_out("cards.fitting(CARDS, TAKE).size() >= NUMBER", names, span)
+    return _form("cards.fitting(CARDS, TAKE).size() >= NUMBER", clause, node, span)
 
 
 def spare(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """How much others may take of the cards of a node while the pod still has room."""
-    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
-    names["NUMBER"] = number(clause, span)
-    return written_out("cards.spare(CARDS, TAKE, NUMBER)", names, span)
+    return _form("cards.spare(CARDS, TAKE, NUMBER)", clause, node, span)
 
 
 def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """The cards of a node that the pod would take, in the order in which they are chosen."""
-    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     if _picks_by_fragmentation(clause):
-        names |= _facts(clause, node, ast.Ident("pod", False, span=span), span)
-        return written_out(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
-    fitting = written_out("cards.fitting(CARDS, TAKE)", names, span)
+        return _form(f"cards.byFragmentation(CARDS, {_NEED})", clause, node, span)
+    fitting = _form("cards.fitting(CARDS, TAKE)", clause, node, span)
     if clause.pick is not None:
         by = clause.pick.by
         if clause.pick.order == "most":
             by = ast.Unary("-", by, span=by.span)
         fitting = ast.Comprehension("sortBy", fitting, (CARD,), (by,), span=span)
-    names = {"FITTING": fitting, "NUMBER": number(clause, span)}
-    return written_out("cards.first(FITTING, NUMBER)", names, span)
+    return _form("cards.first(FITTING, NUMBER)", clause, node, span, FITTING=fitting)
 
 
-def fragmentation(
-    clause: Cards, node: ast.Expr, pod: ast.Expr, card: ast.Expr | None, span: Span
-) -> ast.Expr:
+def fragmentation(clause: Cards, node: ast.Expr, card: ast.Expr | None, span: Span) -> ast.Expr:
     """By how much the idle cards of a node are less fragmented once the pod takes some.
 
     It takes the card, or the cards that it would choose if there is none.
     """
-    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
-    names |= _facts(clause, node, pod, span)
     if card is None and _picks_by_fragmentation(clause):
-        return written_out(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
-    names["TAKEN"] = chosen(clause, node, span)
+        return _form(f"cards.bestFragmentation(CARDS, {_NEED})", clause, node, span)
+    taken = chosen(clause, node, span)
     if card is not None:
-        names["TAKEN"] = ast.ListLiteral((card,), (), span=span)
-    return written_out(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
+        taken = ast.ListLiteral((card,), (), span=span)
+    text = f"cards.fragmentation(CARDS, TAKEN, {_NEED})"
+    return _form(text, clause, node, span, TAKEN=taken)
 
 
 # What the pod needs, which is one value for all nodes, and what is known of a node.
 _NEED = 'cards.need(NUMBER, TAKE, POD.requests["cpu"]), NODE.free["cpu"], FACTS, NAME'
-
-
-def _facts(clause: Cards, node: ast.Expr, pod: ast.Expr, span: Span) -> dict[str, ast.Expr]:
-    """The parts of what is measured by fragmentation."""
-    name = ast.Literal(clause.name, STRING, span=span)
-    found = {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span=span), "NAME": name}
-    return found | {"NUMBER": number(clause, span)}
 
 
 def _picks_by_fragmentation(clause: Cards) -> bool:

@@ -408,17 +408,13 @@ def expressions(policy: Policy, environment: Environment) -> Iterator[ast.Expr]:
     """The outermost expressions of a policy, of messages and details too; no constant ranges."""
     groups = environment.groups.values()
     for item in policy.items:
-        if isinstance(item, ForPods):
-            yield item.where
-        elif isinstance(item, Group):
-            yield item.by
-        elif isinstance(item, Count):
-            yield from children(item.pods)
-        elif isinstance(item, AnyClause):
+        if isinstance(item, ForPods | Group | Count | AnyClause):
             # What a group is by is an expression of the policy once.
+            known = () if isinstance(item, Group) else groups
             parts = children(item, skip=(Bounds,))
-            yield from (e for e in parts if not any(e is g.by for g in groups))
-            yield from (end for end in item.ends if not isinstance(end, ast.Literal))
+            yield from (e for e in parts if not any(e is g.by for g in known))
+            ends = item.ends if isinstance(item, AnyClause) else ()
+            yield from (end for end in ends if not isinstance(end, ast.Literal))
 
 
 @dataclass(frozen=True, slots=True)

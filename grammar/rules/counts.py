@@ -230,7 +230,7 @@ def share_without_percent(tree: Tree) -> Iterator[Diagnostic]:
     """The bound of a share, or the number of a gang, without a percent sign."""
     bounds = [clause.bound for clause in of_kind(tree.written.items, Share)]
     needed = [gang.of_all for gang in of_kind(tree.written.items, Gang) if gang.by is None]
-    bounds += [Bound("at least", n.amount, n.percent, span=n.span) for n in needed if n is not None]
+    bounds += [each for each in needed if each is not None]
     for bound in bounds:
         number = tree.constant(bound.amount)
         if number is None:

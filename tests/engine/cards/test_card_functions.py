@@ -50,17 +50,13 @@ from tests.support.engines import NOW, SCHEMA, checked, frame_of, snapshot_of
 (CLAUSE,) = (clause for clause in GIVEN.policy.clauses if isinstance(clause, Cards))
 DECLARED = environment_of(GIVEN.policy, SCHEMA, [])
 FACTS = CardFacts({"gpu": Mix([CardShape(1000, 1, 500)])})
-NODE, POD, SPAN = (
-    Ident("node", False, span=CLAUSE.span),
-    Ident("pod", False, span=CLAUSE.span),
-    CLAUSE.span,
-)
+NODE, SPAN = Ident("node", False, span=CLAUSE.span), CLAUSE.span
 FORMS = {
     "cards": card_forms.cards(CLAUSE, NODE, SPAN),
     "room": card_forms.room(CLAUSE, NODE, SPAN),
     "spare": card_forms.spare(CLAUSE, NODE, SPAN),
     "chosen": card_forms.chosen(CLAUSE, NODE, SPAN),
-    "fragmentation": card_forms.fragmentation(CLAUSE, NODE, POD, None, SPAN),
+    "fragmentation": card_forms.fragmentation(CLAUSE, NODE, None, SPAN),
 }
 
 
