@@ -102,6 +102,21 @@ def _part(name: str, read: Callable[[list[Child]], object]) -> _Callback:
     return lambda _, c: ReadPart(name, read(c), span_of(c))
 
 
+def _text(name: str) -> _Callback:
+    """The callback for a text with expressions in braces."""
+    return lambda self, c: ReadPart(name, template(string_of(c), self._parse_hole), span_of(c))
+
+
+def _named(kind: type[Let | Group]) -> Callable[[Builder, list[Child]], Let | Group]:
+    """The callback for an expression with a name."""
+
+    def read(_: Builder, c: list[Child]) -> Let | Group:
+        (name,) = tokens(c, "IDENT")
+        return kind(str(name), expr_of(c), span=span_of(c), name_span=token_span(name))
+
+    return read
+
+
 def _all(kind: type[object]) -> Callable[[list[Child]], tuple[object, ...]]:
     """What reads the children of one class."""
     return lambda c: tuple(each for each in c if isinstance(each, kind))
@@ -144,20 +159,13 @@ class Builder(ExpressionBuilder):
     # ---- policies
 
     def policy(self, c: list[Child]) -> Policy:
-        return self._policy(c, cluster=False)
-
-    def cluster_policy(self, c: list[Child]) -> Policy:
-        return self._policy(c, cluster=True)
-
-    def _policy(self, c: list[Child], *, cluster: bool) -> Policy:
         token, *more = tokens(c, "NAME", "STRING")
         name = text_of(token) if token.type == "STRING" else str(token)
         items = tuple(i for i in c if isinstance(i, Item))
         namespace = text_of(more[0]) if more else None
         declared = next((p.value for p in c if isinstance(p, ReadPart)), ())
-        return Policy(
-            name, items, namespace, cluster, declared, span=span_of(c), name_span=token_span(token)
-        )
+        head = name, items, namespace, has(c, "CLUSTER"), declared
+        return Policy(*head, span=span_of(c), name_span=token_span(token))
 
     parameters = _part("parameters", _all(Parameter))
 
@@ -205,9 +213,7 @@ class Builder(ExpressionBuilder):
     def for_(self, c: list[Child]) -> ForPods:
         return ForPods(expr_of(c), span=span_of(c))
 
-    def let(self, c: list[Child]) -> Let:
-        (name,) = tokens(c, "IDENT")
-        return Let(str(name), expr_of(c), span=span_of(c), name_span=token_span(name))
+    let = _named(Let)
 
     def def_(self, c: list[Child]) -> Def:
         (name,) = tokens(c, "IDENT")
@@ -262,9 +268,7 @@ class Builder(ExpressionBuilder):
         over: OneOf["sum", "max", ""] = "sum" if has(c, "SUM") else "max" if has(c, "MAX") else ""
         return Column(str(name), DYN, value, over, span=token_span(name), type_span=value.span)
 
-    def group(self, c: list[Child]) -> Group:
-        (name,) = tokens(c, "IDENT")
-        return Group(str(name), expr_of(c), span=span_of(c), name_span=token_span(name))
+    group = _named(Group)
 
     def count(self, c: list[Child]) -> Count:
         (pods,) = (part for part in c if isinstance(part, ReadPart))
@@ -279,11 +283,8 @@ class Builder(ExpressionBuilder):
     when = _part("when", expr_of)
     missing = _part("missing", _missing)
 
-    def message(self, c: list[Child]) -> ReadPart:
-        return ReadPart("message", template(string_of(c), self._parse_hole), span_of(c))
-
-    def detail(self, c: list[Child]) -> ReadPart:
-        return ReadPart("detail", template(string_of(c), self._parse_hole), span_of(c))
+    message = _text("message")
+    detail = _text("detail")
 
     # ---- tests
 

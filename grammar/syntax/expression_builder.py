@@ -54,14 +54,6 @@ class _Postfix:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Optional:
-    """An optional element of a list, with a question mark; or a plain one."""
-
-    value: ast.Expr
-    optional: bool
-
-
 class ExpressionBuilder:
     """The builder of expressions: a method for each grammar rule, called bottom-up."""
 
@@ -76,18 +68,15 @@ class ExpressionBuilder:
         return ast.Chain("&&", tuple(nodes(c)), span=span_of(c))
 
     def relation(self, c: list[Child]) -> ast.Expr:
-        return self._left_to_right(c)
-
-    def product(self, c: list[Child]) -> ast.Expr:
-        return self._left_to_right(c)
-
-    def _left_to_right(self, c: list[Child]) -> ast.Expr:
+        """Operations of one strength, from left to right."""
         left = c[0]
         assert isinstance(left, ast.Expr)
         for op, right in zip(c[1::2], c[2::2], strict=True):
             assert isinstance(right, ast.Expr)
             left = ast.Binary(str(op), left, right, span=Span(left.span.start, right.span.end))
         return left
+
+    product = relation
 
     def sum(self, c: list[Child]) -> ast.Expr:
         """Runs of `+` become one chain; `-` stays binary."""
@@ -192,14 +181,15 @@ class ExpressionBuilder:
             raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
         return ast.Call(str(name), None, args, absolute, span=span, name_span=token_span(name))
 
-    def element(self, c: list[Child]) -> _Optional:
+    def element(self, c: list[Child]) -> tuple[ast.Expr, bool]:
+        """An item of a list, and whether it is optional."""
         (value,) = nodes(c)
-        return _Optional(value, len(c) == 2)
+        return value, len(c) == 2
 
     def list_literal(self, c: list[Child]) -> ast.Expr:
-        elements = [e for e in c if isinstance(e, _Optional)]
-        optional = tuple(i for i, e in enumerate(elements) if e.optional)
-        return ast.ListLiteral(tuple(e.value for e in elements), optional, span=span_of(c))
+        elements = [e for e in c if isinstance(e, tuple)]
+        optional = tuple(i for i, (_, is_optional) in enumerate(elements) if is_optional)
+        return ast.ListLiteral(tuple(value for value, _ in elements), optional, span=span_of(c))
 
     def entry(self, c: list[Child]) -> ast.MapEntry:
         key, value = nodes(c)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import cast
 
 from lark import Lark
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from grammar.clauses import CLAUSE_WORDS, SHAPES, SHAPES_OF_SOURCES
 from grammar.messages import catalogue
@@ -504,20 +504,33 @@ def _attempt(source: Source, start: str) -> object | _Stop:
         at = len(source.text) if is_end else min(error.token.start_pos or 0, len(source.text))
         end = len(source.text.rstrip())
         span = Span(end, end) if is_end else Span(at, error.token.end_pos or 0)
-        accepted = error.accepts or set()
-        wrong = _Wrong(source, start, at, span, accepted)
-        return _Stop(at, wrong.said())
+        return _wrong(source, start, at, span, error.accepts or set())
     except UnexpectedCharacters as error:
         at = cast("int", error.pos_in_stream)
         span = Span(at, at + 1)
         if source.text[at] in "\"'":
             return _Stop(at, catalogue.unclosed_string(span))
-        accepted = error.allowed or set()
-        wrong = _Wrong(source, start, at, span, accepted, unknown=True)
-        return _Stop(at, wrong.said())
-    except UnexpectedEOF:
-        at = len(source.text)
-        return _Stop(at, catalogue.unexpected("", Span(at, at)))
+        return _wrong(source, start, at, span, error.allowed or set(), unknown=True)
+
+
+def _wrong(
+    source: Source, start: str, at: int, span: Span, accepted: set[str], *, unknown: bool = False
+) -> _Stop:
+    """The stop at a wrong word, with what to write in its place if somebody looks for hints.
+
+    The terminals are accepted instead. `unknown` is a character that the language has not.
+    """
+
+    def ask(asked: Helper) -> Diagnostic | None:
+        return asked.unexpected(source, span, accepted, _further(asked, source, start, at))
+
+    answer, word = answered(None, len(source.text), ask), source.slice(span)
+    if answer is None and unknown:
+        return _Stop(at, catalogue.bad_character(word, span))
+    hint = _expectation(accepted, source, span)
+    if answer is None:
+        return _Stop(at, catalogue.unexpected(word, span, hint))
+    return _Stop(at, replace(answer, other_hint=answer.other_hint or hint))
 
 
 def _further(asked: Helper, source: Source, start: str, at: int) -> Leads:
@@ -577,37 +590,6 @@ def _cache_file() -> str:
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
     return str(file)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wrong:
-    """A wrong word at a span, where the terminals are accepted instead.
-
-    `unknown` is a character that the language has not.
-    """
-
-    source: Source
-    start: str
-    at: int
-    span: Span
-    accepted: set[str]
-    unknown: bool = False
-
-    def said(self) -> Diagnostic:
-        """The error, with what to write if somebody looks for hints."""
-        source, span = self.source, self.span
-        answer = answered(None, len(source.text), self._answer)
-        if answer is not None:
-            other = answer.other_hint or _expectation(self.accepted, source, span)
-            return replace(answer, other_hint=other)
-        if self.unknown:
-            return catalogue.bad_character(source.slice(span), span)
-        hint = _expectation(self.accepted, source, span)
-        return catalogue.unexpected(source.slice(span), span, hint)
-
-    def _answer(self, asked: Helper) -> Diagnostic | None:
-        leads = _further(asked, self.source, self.start, self.at)
-        return asked.unexpected(self.source, self.span, self.accepted, leads)
 
 
 def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
