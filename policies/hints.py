@@ -61,43 +61,12 @@ def shown(source: Source, found: Sequence[Diagnostic], look: Look) -> dict[int, 
     trial = HintTrial(source, look, blocks=not is_manifest(source.name))
     if all(d.severity != "error" for d in found) and trial.all_mend(found):
         return {}
-    items = _AnsweredItems(trial)
     changed: dict[int, Diagnostic] = {}
     for each in found:
-        said = tried(partial(items.said, each), _without_edit(each))
+        said = tried(partial(trial.said, each), _without_edit(each))
         if said is not each:
             changed[id(each)] = said
     return changed
-
-
-@dataclass(slots=True)
-class _AnsweredItems:
-    """The items of a text that are not understood; each is answered once."""
-
-    trial: HintTrial
-    answered: set[Span] = field(default_factory=set)
-
-    def said(self, found: Diagnostic) -> Diagnostic:
-        """The diagnostic with a hint that leads on, or what its item means."""
-        said = found if self.trial.leads_on(found) else _without_edit(found)
-        is_open = (found.is_of_parser and found.code not in _UNREAD) or found.code == "P0105"
-        return self.meant(said) if is_open and self.trial.left > 0 else said
-
-    def meant(self, found: Diagnostic) -> Diagnostic:
-        """The diagnostic with the clauses that its item means, or with the names of recipes."""
-        source = self.trial.source
-        if found.fix is not None and self.trial.mends(found.fix, found, whole=True):
-            # A smaller edit, of which nobody doubts, is enough.
-            return found
-        span = _item_at(source.text, found.span.start, rules=is_manifest(source.name))
-        if span is None or span in self.answered:
-            return found
-        self.answered.add(span)
-        text = source.slice(span)
-        made = clause_of(text)
-        if made is not None and self.trial.mends(edit := Fix(span, made), found, whole=True):
-            return replace(found, hint=f"write `{made}`", fix=None, remedy=edit)
-        return _with_recipes(found, text) if found.is_of_parser else found
 
 
 def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
@@ -194,12 +163,35 @@ class HintTrial:
     look: Look
     blocks: bool
     left: int = _MOST_CHARACTERS
+    # The items of the text that are not understood; each is answered once.
+    _answered: set[Span] = field(default_factory=set)
     _before: dict[Span, Sequence[Diagnostic]] = field(default_factory=dict)
     _after: dict[tuple[Span, Fix], Sequence[Diagnostic]] = field(default_factory=dict)
 
     @cached_property
     def _begins(self) -> Sequence[int]:
         return starts(self.source.text) if self.blocks else []
+
+    def said(self, found: Diagnostic) -> Diagnostic:
+        """The diagnostic with a hint that leads on, or what its item means."""
+        said = found if self.leads_on(found) else _without_edit(found)
+        is_open = (found.is_of_parser and found.code not in _UNREAD) or found.code == "P0105"
+        return self.meant(said) if is_open and self.left > 0 else said
+
+    def meant(self, found: Diagnostic) -> Diagnostic:
+        """The diagnostic with the clauses that its item means, or with the names of recipes."""
+        if found.fix is not None and self.mends(found.fix, found, whole=True):
+            # A smaller edit, of which nobody doubts, is enough.
+            return found
+        span = _item_at(self.source.text, found.span.start, rules=not self.blocks)
+        if span is None or span in self._answered:
+            return found
+        self._answered.add(span)
+        text = self.source.slice(span)
+        made = clause_of(text)
+        if made is not None and self.mends(edit := Fix(span, made), found, whole=True):
+            return replace(found, hint=f"write `{made}`", fix=None, remedy=edit)
+        return _with_recipes(found, text) if found.is_of_parser else found
 
     def leads_on(self, found: Diagnostic) -> bool:
         """Whether the edit of a diagnostic leads on."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from grammar.clauses import CLAUSES_ARE
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, Leads, Remedy, nearest, nearest_two
-from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced
+from grammar.mistakes.misplaced import ITEMS, Misplaced
 from grammar.mistakes.rewrites import ROWS, WrittenPart, rewritten
 from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
@@ -150,7 +150,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     place = Misplaced(source, span, accepted)
     yield from of_texts(place)
     yield from rewritten(place, (row for name in _FIRST for row in ROWS[name]))
-    if (said := Brackets(source, span, accepted).unclosed()) is not None:
+    if (said := place.unclosed()) is not None:
         yield said
     yield from _clause(place)
     found = source.slice(span)
@@ -228,66 +228,3 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
             if said.remedy is not None:
                 return Remedy(said.remedy.span, said.remedy.text).on(found)
     return replace(found, hint=f"write {_RESERVED[word]}")
-
-
-# ---- brackets
-
-
-class Brackets(Misplaced):
-    """The brackets around an error."""
-
-    def unclosed(self) -> Diagnostic | None:
-        """A bracket that lacks its partner: the error is at the one that is there."""
-        lexemes, at, item = self.lexemes, self.at, self.item
-        if at == len(lexemes.items):
-            return self._unclosed_at_end()
-        opener = lexemes.opener(at)
-        if item.closes and item.text != "}" and opener is not None and not self.behind:
-            # An operand is lacking, and this closes something, or nothing at all.
-            return None
-        if item.closes and opener is None:
-            found = self.unexpected(at, at)
-            hint = f"leave out this `{item.text}`, which closes nothing"
-            return Remedy(lexemes.span(at, at), "", hint).on(found)
-        if opener is None or any(each.text == "else" for each in lexemes.items[at:]):
-            # Before an `else`, a bracket can end in several places.
-            return None
-        sign = {"{": "}", "(": ")"}.get(lexemes[opener].text, "]")
-        is_other = item.closes and item.text != sign
-        is_word = item.kind == "word" and item.text in WORDS and sign != "}"
-        is_item = item.kind == "word" and item.text in ITEMS and self._block_lacks_end(opener)
-        if not (is_other or is_word or is_item):
-            return None
-        return self._lacks(opener, sign, at)
-
-    def _block_lacks_end(self, opener: int) -> bool:
-        """Whether an item starts although the clause before it is not closed."""
-        starts_line = self.source.text[: self.item.start].rpartition("\n")[2].strip(" \t])}") == ""
-        is_block = self.lexemes[opener].text == "{" and "RBRACE" in self.accepted
-        return is_block and starts_line and self.item.text.upper() not in self.accepted
-
-    def _unclosed_at_end(self) -> Diagnostic | None:
-        lexemes = self.lexemes
-        if not lexemes.unclosed:
-            return None
-        signs = [lexemes[n].text for n in lexemes.unclosed]
-        terminal = {"{": "RBRACE", "(": "RPAR"}.get(signs[-1], "RSQB")
-        if terminal not in self.accepted:
-            # More than a bracket is lacking.
-            return None
-        closers = ["}" if s == "{" else ")" if s == "(" else "]" for s in signs]
-        opener = lexemes.unclosed[-1]
-        end = lexemes.items[-1].end  # A comment at the end would take in what is behind it.
-        found = catalogue.unclosed_bracket(signs[-1], lexemes.span(opener, opener))
-        ending = " ".join(reversed(closers))
-        hint = f"write `{ending}` at the end of the text"
-        return Remedy(Span(end, end), f" {ending}", hint).on(found)
-
-    def _lacks(self, opener: int, sign: str, before: int) -> Diagnostic:
-        """The error for an opening bracket whose partner is lacking before a lexeme."""
-        lexemes = self.lexemes
-        line, _ = self.source.position(lexemes[before].start)
-        found = catalogue.unclosed_bracket(lexemes[opener].text, lexemes.span(opener, opener))
-        end = lexemes[before - 1].end
-        hint = f"write `{sign}` before `{lexemes[before].text}` in line {line}"
-        return Remedy(Span(end, end), sign if sign != "}" else " }", hint).on(found)
