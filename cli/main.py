@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Container, Sequence
+from functools import partial
 from pathlib import Path
 
 from cli.command import Exit, add_flags, module_of
@@ -17,31 +18,43 @@ from grammar.messages.diagnostics import UserError, nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
 # in a fraction of the time that the server's libraries take.
-COMMANDS = {
-    "serve": "run the extender that kube-scheduler calls",
+# What most people use, in the order in which they come to it.
+_FIRST = {
     "how": "show a tested policy for what is wished, found by words",
     "new": "write a policy, its tests and a small cluster, from a recipe",
     "check": "report errors in policy files",
-    "fmt": "format policy files",
-    "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
-    "compile": "print what portable policies say about a pod in Kubernetes' own words",
-    "eval": "show the value of an expression for a pod and a node",
-    "schema": "show what policies can read",
-    "explain": "show which policies apply to a pod, and why each node passes or fails",
-    "decisions": "show what the running Placet decided about pods",
-    "audit": "show which pods policies in audit mode would have kept pending",
-    "drift": "show which pods break rules where they are, and what a repair would do",
-    "status": "show what the running Placet is and knows",
-    "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",
-    "repl": "try expressions and clauses on a cluster interactively",
+    "explain": "show which policies apply to a pod, and why each node passes or fails",
     "simulate": "show where pods would go, and what other policies would change",
-    "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
-    "manifests": "print the manifests that install Placet with a second kube-scheduler",
-    "scheduler-config": "write a kube-scheduler configuration that calls Placet",
+    "serve": "run the extender that kube-scheduler calls",
     "doctor": "report problems in a kube-scheduler configuration",
-    "conformance": "hold any extender to what kube-scheduler expects of it",
+    "more": "list the other commands, by what they answer",
 }
+# The others, by what they are about.
+MORE = {
+    "of policies": {
+        "fmt": "format policy files",
+        "eval": "show the value of an expression for a pod and a node",
+        "repl": "try expressions and clauses on a cluster interactively",
+        "schema": "show what policies can read",
+        "compile": "print what portable policies say about a pod in Kubernetes' own words",
+        "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
+    },
+    "of a running Placet": {
+        "status": "show what the running Placet is and knows",
+        "decisions": "show what the running Placet decided about pods",
+        "audit": "show which pods policies in audit mode would have kept pending",
+        "drift": "show which pods break rules where they are, and what a repair would do",
+        "ui": "show in the browser what the running Placet decided, and why",
+    },
+    "of an installation": {
+        "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
+        "manifests": "print the manifests that install Placet with a second kube-scheduler",
+        "scheduler-config": "write a kube-scheduler configuration that calls Placet",
+        "conformance": "hold any extender to what kube-scheduler expects of it",
+    },
+}
+COMMANDS = {**_FIRST, **{name: text for of in MORE.values() for name, text in of.items()}}
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
@@ -67,7 +80,8 @@ def _main(arguments: Sequence[str]) -> int:
     wanted = next((a for a in arguments if not a.startswith("-")), "")
     if wanted and wanted not in COMMANDS:
         close = nearest(wanted, COMMANDS)
-        hint = f"a similar one exists: `{close}`" if close else f"`{program()} --help` lists them"
+        all_of_them = f"`{program()} --help` and `{program()} more` list them"
+        hint = f"a similar one exists: `{close}`" if close else all_of_them
         return _misused(parser_of(program(), ()), f"there is no command `{wanted}`", hint)
     parser = parser_of(program(), {wanted})
     args, unknown = parser.parse_known_args(arguments)
@@ -134,7 +148,9 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command, summary in COMMANDS.items():
         described = f"{summary[0].upper()}{summary[1:]}."
-        sub = commands.add_parser(command, help=summary, description=described, allow_abbrev=False)
+        # Without a help text, a command is not listed.
+        add = partial(commands.add_parser, command, description=described, allow_abbrev=False)
+        sub = add(help=summary) if command in _FIRST else add()
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
         sub.epilog = _EPILOG
         if command in wanted:

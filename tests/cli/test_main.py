@@ -11,18 +11,24 @@ from pathlib import Path
 import pytest
 
 from cli.command import given_path, unreadable
-from cli.main import COMMANDS, parser_of
+from cli.main import COMMANDS, MORE, parser_of
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_help_names_every_command(placet: Placet) -> None:
-    done = placet("--help")
-    assert done.code == 0
-    assert {line.split()[0] for line in done.out.splitlines() if line.strip()} >= {*COMMANDS}
+def test_help_names_eight_commands_and_more_the_others(placet: Placet) -> None:
+    done, more = placet("--help"), placet("more")
+    assert (done.code, more.code) == (0, 0)
+    first, others = (
+        {line.split()[0] for line in each.out.splitlines() if line.strip()} & {*COMMANDS}
+        for each in (done, more)
+    )
+    assert first == {*"how new check test explain simulate serve doctor more".split()}
+    assert others == {name for of in MORE.values() for name in of} == {*COMMANDS} - first
     assert "exit codes: 0" in done.out
+    assert len(done.out.splitlines()) <= 24
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -119,7 +125,11 @@ def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> 
     ("arguments", "message", "hint"),
     [
         (("serv",), "there is no command `serv`", "a similar one exists: `serve`"),
-        (("frobnicate",), "there is no command `frobnicate`", "`placet --help` lists them"),
+        (
+            ("frobnicate",),
+            "there is no command `frobnicate`",
+            "`placet --help` and `placet more` list them",
+        ),
         (
             ("serve", "--demo", "--listn", "127.0.0.1:1"),
             "there is no flag `--listn`",
