@@ -118,8 +118,6 @@ class Store(Protocol):
 
     def reach(self, version: str) -> None: ...
 
-    def __len__(self) -> int: ...
-
 
 # ---- the reflector
 
@@ -179,10 +177,6 @@ class Reflector:
         self._streams = True
         self._broke_off = False
         self._broken = 0
-
-    @property
-    def count(self) -> int:
-        return len(self._store)
 
     @property
     def last_event_age(self) -> float | None:

@@ -57,11 +57,6 @@ ALWAYS: Terms = frozenset({frozenset()})
 NEVER: Terms = frozenset()
 
 
-def accepts(terms: Terms, labels: Mapping[str, str]) -> bool:
-    """Whether an object with these labels is selected."""
-    return any(all_hold(term, labels) for term in terms)
-
-
 def expressions(term: Term) -> list[dict[str, Any]]:
     """The `matchExpressions` of a term."""
     found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(sorted(term)))
@@ -337,7 +332,7 @@ class LabelConditions:
         """Whether terms about pods select the pod; None if its labels can change."""
         if any(r.key not in self._frozen.labels for term in terms for r in term):
             return None
-        return accepts(terms, self._pod.labels)
+        return any(all_hold(term, self._pod.labels) for term in terms)
 
     def label(self, expr: ast.Expr) -> str:
         """The key of the label of the node that an expression is."""

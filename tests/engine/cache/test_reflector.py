@@ -24,7 +24,7 @@ async def test_streams_the_list_and_later_events(server: FakeApiServer, start: S
         server.put(PODS, "shop/d")
         server.delete(PODS, "c")
         await mirror.until(mirror.equal)
-        assert mirror.reflector.count == 3
+        assert len(mirror.store) == 3
         assert mirror.reflector.resource_version == str(server.version)
         assert mirror.reflector.relists == {"first": 1}
         assert mirror.reflector.last_event_age is not None
@@ -111,12 +111,12 @@ async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start:
         assert mirror.reflector.synced
         assert mirror.reflector.absent
         server.put(path, "p")
-        await mirror.until(lambda: mirror.reflector.count == 1)
+        await mirror.until(lambda: len(mirror.store) == 1)
         await mirror.until(lambda: not mirror.reflector.absent)
         server.remove_path(path)
         await mirror.until(lambda: mirror.reflector.absent)
         assert pauses(mirror)[-1] == 2.0, "they begin anew"
-        assert mirror.reflector.count == 0
+        assert len(mirror.store) == 0
         assert mirror.reflector.synced
         assert mirror.reflector.failures.total() == 0
 
@@ -163,5 +163,5 @@ async def test_other_tasks_run_during_a_big_list(server: FakeApiServer, start: S
         while not mirror.reflector.synced:
             await asyncio.sleep(0)
             longest, last = max(longest, time.process_time() - last), time.process_time()
-        assert mirror.reflector.count == 5003
+        assert len(mirror.store) == 5003
     assert longest < 0.5

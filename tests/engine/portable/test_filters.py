@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.portable.portable_clauses import Left, parts_of
-from engine.selectors.terms import ALWAYS, NEVER, Frozen, Part, Terms, accepts
+from engine.selectors.terms import ALWAYS, NEVER, Frozen, Part, Terms
+from grammar.values.nodes import all_hold
 from policies.resource import NodeRequirement
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, checked, engine_of
@@ -99,7 +100,7 @@ def test_node_affinity_is_never_stronger_and_equal_where_exact(
     if isinstance(found, Left):
         assert any(word in found.reason for word in ("terms", "pass", "number", "large"))
         return
-    selected = [accepts(found.nodes, labels) for labels in WORLDS]
+    selected = [any(all_hold(term, labels) for term in found.nodes) for labels in WORLDS]
     if found.exact:
         assert selected == passes
     else:
