@@ -8,8 +8,9 @@ re-evaluate a node only when the node has changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,43 +29,59 @@ from grammar.values.time import NEVER
 MISSING = math.nan
 
 
+class RowMemo:
+    """A memo by row: what is `made` of the values of some clauses for each node."""
+
+    def __init__(
+        self,
+        clauses: Sequence[ScoreProgram],
+        kinds: KindsOf,
+        missing: float,
+        made: Callable[[Sequence[Floats]], Floats | Points],
+    ) -> None:
+        """`missing` is for a row that was not evaluated, of the type of the others."""
+        self._clauses = clauses
+        self._by_kind = [_by_kind(clause, kinds) for clause in clauses]
+        timed = any(clause.time_dependent for clause in clauses)
+        self.fresh = Freshness(time_dependent=timed, tables=[each.tables for each in clauses])
+        self._missing, self._made = missing, made
+        self._known: npt.NDArray[Any] = np.full(0, missing)
+
+    def of(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> npt.NDArray[Any]:
+        """In the order of `rows`.
+
+        Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
+        """
+        portions = self.fresh.stale(table, evaluation.now, rows)
+        if portions or len(self._known) < len(table.nodes):
+            self._known = grown(self._known, len(table.nodes), self._missing)
+        for portion in portions:
+            until = self.fresh.moments(portion)
+            pairs = zip(self._clauses, self._by_kind, strict=True)
+            found = [_values(c, table, portion, evaluation, until, kinds) for c, kinds in pairs]
+            evaluation.time.rest()
+            self._known[portion] = self._made([np.array(values) for values in found])
+            self.fresh.worked_out(table, portion, until)
+        return self._known.take(rows)
+
+
 class ScoreMemo:
     """A memo of scores: the value of one clause for each node, by row."""
 
     def __init__(self, clause: ScoreProgram, kinds: KindsOf = no_kinds) -> None:
         self.clause = clause
-        self._by_kind = _by_kind(clause, kinds)
-        self.fresh = Freshness(time_dependent=clause.time_dependent, tables=[clause.tables])
-        self._values: Floats = np.empty(0)
-        self._reads_groups = bool(clause.groups)
+        self.rows = RowMemo([clause], kinds, MISSING, itemgetter(0))
         self._groups = GroupVersions([clause.groups])
         self._alone = _GroupValues(clause) if clause.groups.alone else None
 
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
-        """In the order of `rows`, NaN where there is none.
-
-        Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
-        """
+        """In the order of `rows`, NaN where there is none. Raises as `RowMemo.of`."""
         if self._alone is not None:
             return self._alone.values(table, rows, evaluation)
-        if self._reads_groups:
-            with counted_on_the_way(evaluation.frame(), "predicted"):
-                return self._by_row(table, rows, evaluation)
-        return self._by_row(table, rows, evaluation)
-
-    def _by_row(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
-        if self._groups.digests:
-            table = self._groups.table(table, evaluation)
-        portions = self.fresh.stale(table, evaluation.now, rows)
-        if portions or len(self._values) < len(table.nodes):
-            self._values = grown(self._values, len(table.nodes), MISSING)
-        for portion in portions:
-            until = self.fresh.moments(portion)
-            given = table, portion, evaluation, until, self._by_kind
-            self._values[portion] = _values(self.clause, *given)
-            evaluation.time.rest()
-            self.fresh.worked_out(table, portion, until)
-        return self._values.take(rows)
+        if not self._groups.digests:
+            return self.rows.of(table, rows, evaluation)
+        with counted_on_the_way(evaluation.frame(), "predicted"):
+            return self.rows.of(self._groups.table(table, evaluation), rows, evaluation)
 
 
 class _GroupValues:
@@ -98,30 +115,14 @@ class _GroupValues:
         return values
 
 
-class MeanMemo:
-    """A memo of means: each node's score, by row, from clauses that do not compare nodes."""
+def mean_memo(clauses: Sequence[ScoreProgram], kinds: KindsOf = no_kinds) -> RowMemo:
+    """A memo of each node's score from clauses that do not compare nodes."""
 
-    def __init__(self, clauses: Sequence[ScoreProgram], kinds: KindsOf = no_kinds) -> None:
-        self._clauses = clauses
-        self._by_kind = [_by_kind(clause, kinds) for clause in clauses]
-        self._scale = Scale(clauses)
-        timed = any(clause.time_dependent for clause in clauses)
-        self.fresh = Freshness(time_dependent=timed, tables=[each.tables for each in clauses])
-        self._points: Points = np.empty(0, np.int64)
+    def mean(values: Sequence[Floats]) -> Points:
+        pairs = zip(clauses, values, strict=True)
+        return scores([(abs(clause.weight), points(clause, each)) for clause, each in pairs])
 
-    def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
-        """In the order of `rows`. Raises as `ScoreMemo.values`."""
-        portions = self.fresh.stale(table, evaluation.now, rows)
-        if portions or len(self._points) < len(table.nodes):
-            self._points = grown(self._points, len(table.nodes), 0)
-        for portion in portions:
-            until = self.fresh.moments(portion)
-            pairs = zip(self._clauses, self._by_kind, strict=True)
-            values = [_values(c, table, portion, evaluation, until, kinds) for c, kinds in pairs]
-            evaluation.time.rest()
-            self._points[portion] = self._scale.scores(np.array(values))
-            self.fresh.worked_out(table, portion, until)
-        return self._points.take(rows)
+    return RowMemo(clauses, kinds, 0, mean)
 
 
 class Scorer:
@@ -134,16 +135,16 @@ class Scorer:
         # Where no clause compares the nodes of a request, the score of a node can be remembered.
         # What reads groups of nodes changes with many nodes at once.
         is_kept = not any(compares(clause) or clause.groups for clause in clauses)
-        self._mean = MeanMemo(clauses, kinds) if is_kept else None
+        self._mean = mean_memo(clauses, kinds) if is_kept else None
 
     def __len__(self) -> int:
         return len(self._memos)
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has the clauses that read these tables be evaluated again."""
-        for memo in (*self._memos, self._mean):
-            if memo is not None:
-                memo.fresh.tables_changed(digests)
+        for rows in (*(memo.rows for memo in self._memos), self._mean):
+            if rows is not None:
+                rows.fresh.tables_changed(digests)
 
     def scores(
         self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, soft: Sequence[Term] = ()
@@ -153,7 +154,7 @@ class Scorer:
         There is at least one of them. Raises DeadlineExceededError.
         """
         if self._mean is not None and not soft:
-            return self._mean.points(table, rows, evaluation)
+            return self._mean.of(table, rows, evaluation)
         terms: list[Term] = []
         for memo in self._memos:
             values = memo.values(table, rows, evaluation)
@@ -215,40 +216,9 @@ def compares(clause: ScoreProgram) -> bool:
     return isinstance(clause.range, str)
 
 
-class Scale:
-    """The scale of clauses that do not compare nodes: the points of all of these at once.
-
-    Numbers and points have a row for each clause and a column for each node.
-    """
-
-    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
-        ranges = [c.range if isinstance(c.range, tuple) else None for c in clauses]
-        # A clause without a range gives its points directly; no arithmetic may round them.
-        self._plain = _column([fixed is None for fixed in ranges])
-        self._low = _column([fixed[0] if fixed else 0.0 for fixed in ranges])
-        self._width = _column([fixed[1] - fixed[0] if fixed else 1.0 for fixed in ranges])
-        self._turned = _column([clause.weight < 0 for clause in clauses])
-        self._missing = _column([clause.missing for clause in clauses])
-        self._weights = [abs(clause.weight) for clause in clauses]
-
-    def points(self, values: Floats) -> Floats:
-        """0..100, after the sign."""
-        with np.errstate(over="ignore"):  # an infinite number is outside the range as well
-            ranged = 100 * (values - self._low) / self._width
-        placed = np.clip(np.where(self._plain, values, ranged), 0, 100)
-        signed = np.where(self._turned, 100 - placed, placed)
-        return np.where(np.isnan(values), self._missing, signed)
-
-    def scores(self, values: Floats) -> Points:
-        """The scores 0..10 of the mean of these clauses."""
-        return scores(list(zip(self._weights, self.points(values), strict=True)))
-
-
 def points(clause: ScoreProgram, values: Floats) -> Floats:
     """The points of a clause for each node, 0..100, after the sign."""
-    if not compares(clause):
-        return Scale([clause]).points(values[np.newaxis]).reshape(-1)
-    placed = _compared(clause, values)
+    placed = _compared(clause, values) if compares(clause) else _ranged(clause, values)
     if clause.weight < 0:
         placed = 100 - placed
     return np.where(np.isnan(values), clause.missing, placed)
@@ -261,8 +231,14 @@ def scores(terms: Sequence[Term]) -> Points:
     return np.clip(np.floor(sums / total / 10 + 0.5), 0, 10).astype(np.int64)
 
 
-def _column(values: Sequence[float]) -> npt.NDArray[Any]:
-    return np.array(values)[:, np.newaxis]
+def _ranged(clause: ScoreProgram, values: Floats) -> Floats:
+    """The values on the scale 0..100 of the clause; NaN stays."""
+    # A clause without a range gives its points directly; no arithmetic may round them.
+    if isinstance(clause.range, tuple):
+        low, high = clause.range
+        with np.errstate(over="ignore"):  # an infinite number is outside the range as well
+            values = 100 * (values - low) / (high - low)
+    return values.clip(0, 100)
 
 
 def _compared(clause: ScoreProgram, values: Floats) -> Floats:

@@ -13,9 +13,10 @@ import pytest
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeTable, NodeWithPods
+from engine.decision import scoring
 from engine.decision.filtering import FilterMemo
 from engine.decision.plan import Plan
-from engine.decision.scoring import MeanMemo, ScoreMemo
+from engine.decision.scoring import ScoreMemo
 from engine.decision.verb_call import CallOpener
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
@@ -128,10 +129,11 @@ def mean_memo(*, time_dependent: bool = False) -> Memo:
     (program,) = programs_of(POLICY)
     (clause,) = program.of(ScoreProgram)
     value = recording(clause.value, evaluated)
-    memo = MeanMemo([dataclasses.replace(clause, value=value, time_dependent=time_dependent)])
+    clause = dataclasses.replace(clause, value=value, time_dependent=time_dependent)
+    memo = scoring.mean_memo([clause])
 
     def answer(table: NodeTable, names: Sequence[str], evaluation: Evaluation) -> list[float]:
-        points = memo.points(table, table.find(names), evaluation)
+        points = memo.of(table, table.find(names), evaluation)
         return [float(each) for each in points]
 
     return Memo(answer, evaluated)
