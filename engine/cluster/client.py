@@ -104,15 +104,12 @@ async def patch(
 
 async def read_most(response: aiohttp.ClientResponse, most: int) -> bytes | None:
     """The body of an answer; None if it has more bytes, and then the rest is not read."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.content.iter_any():
-        size += len(part)
-        if size > most:
-            response.close()
-            return None
-        parts.append(part)
-    return b"".join(parts)
+    try:
+        await response.content.readexactly(most + 1)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    response.close()
+    return None
 
 
 # ---- limits

@@ -171,13 +171,11 @@ class PrometheusClient:
             raise SourceError("redirected", f"{url} redirects, which is not followed")
         if status != HTTPStatus.OK:
             # The beginning of an answer. The rest is not read, so the connection is not used again.
-            found = b""
-            async for part in response.content.iter_any():
-                found += part
-                if len(found) > _MOST_ERROR_BYTES:
-                    break
+            try:
+                said = await response.content.readexactly(_MOST_ERROR_BYTES)
+            except asyncio.IncompleteReadError as error:
+                said = error.partial
             response.close()
-            said = found[:_MOST_ERROR_BYTES]
             is_text = response.content_type == "text/plain"
             words = said.decode("utf-8", "replace").strip() if is_text else _words(read_json(said))
             text = f"{url} answers {status}{words and ': '}{shown(words, _MOST_REASON)}"

@@ -21,7 +21,6 @@ from grammar.messages.texts import counted, shown
 from grammar.syntax.formatter import print_data
 from grammar.tree.policy import ROW, Column, Data, TableSource
 from grammar.values.errors import MissingError
-from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Duration, Timestamp
 
 # The most rows of a table, and the most bytes of a text that rows are read from.
@@ -237,14 +236,10 @@ def _rows(table: Table, now: int) -> bytes:
     rows = {
         key: {
             "age": str(Duration(max(0, now - row.time.nanos))),
-            **{each.name: _written(getattr(row, each.name)) for each in table.spec.columns},
+            **{each.name: getattr(row, each.name) for each in table.spec.columns},
         }
         for key, row in table.rows.items()
         if table.row_until(row) > now
     }
-    # It is ASCII: YAML allows fewer characters as they are.
-    return json.dumps(rows).encode()
-
-
-def _written(value: object) -> object:
-    return str(value) if isinstance(value, Quantity | Duration | Timestamp) else value
+    # It is ASCII: YAML allows fewer characters as they are. Amounts and times are texts.
+    return json.dumps(rows, default=str).encode()
