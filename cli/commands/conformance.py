@@ -75,9 +75,8 @@ ARGUMENTS = flags_of(
   --node-cache-capable
     send names of nodes, as with `nodeCacheCapable: true`; without it nodes are whole
   --cluster PATH,
-    nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)
-  --pod FILE,
-    a pod to ask about, best one that passes on some nodes only; may be given again
+    nodes and pods to ask with, as kubectl writes them (default: three nodes of its own); pods
+    without a node are asked about, best one that passes on some nodes only; may be given again
   --start COMMAND
     start the extender beside a stand-in API server that has the cluster; {{kubeconfig}} stands for
     the file that leads there, which is in KUBECONFIG too
@@ -107,8 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
-    given = args.cluster or args.pod
-    cluster = read_cluster(args.cluster, args.pod) if given else own_cluster()
+    cluster = read_cluster(args.cluster) if args.cluster else own_cluster()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(stand_in_api(cluster)) if args.start else None
         connector = aiohttp.TCPConnector(limit=0)

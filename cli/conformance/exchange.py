@@ -144,32 +144,26 @@ def own_cluster() -> ConformanceCluster:
     return ConformanceCluster(objects[:3], objects[6:], objects[3:6])
 
 
-def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceCluster:
-    """The cluster of files that kubectl writes.
+def read_cluster(paths: Sequence[Path]) -> ConformanceCluster:
+    """The cluster of files that kubectl writes; what they lack is that of the kit itself.
 
-    The pods to ask about are those of the `asked` files, else those without a node. Raises
-    UserError.
+    The pods to ask about are those without a node. Raises UserError.
     """
-    own = own_cluster()
-    read = read_documents(paths)
-    nodes = _objects(read, "Node") if paths else list(own.nodes)
-    if not nodes:
-        raise CommandError("the files of `--cluster` have no nodes", "add `kubectl get nodes`")
-    pods = _objects(read, "Pod")
+    own, read = own_cluster(), read_documents(paths)
+    nodes, pods = _objects(read, "Node"), _objects(read, "Pod")
+    if not (nodes or pods):
+        hint = "add `kubectl get nodes`"
+        raise CommandError("the files of `--cluster` have no nodes and no pods", hint)
     pending = [pod for pod in pods if not pod["spec"].get("nodeName")]
     bound = [pod for pod in pods if pod["spec"].get("nodeName")]
-    if asked:
-        pending = _objects(read_documents(asked), "Pod")
-        if not pending:
-            raise CommandError("the files of `--pod` have no pods", "give manifests of pods")
     others = [
         {**msgspec.json.decode(body), "kind": head.kind}
         for file, document in read.contents
         for head, body in objects_in(document, file)
         if head.kind not in ("Node", "Pod")
     ]
-    running = bound or (() if paths else own.bound)
-    return ConformanceCluster(nodes, pending or own.pods, running, others)
+    running = bound or (() if nodes else own.bound)
+    return ConformanceCluster(nodes or own.nodes, pending or own.pods, running, others)
 
 
 def _objects(read: ClusterDocuments, kind: str) -> list[Json]:

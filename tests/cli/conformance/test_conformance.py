@@ -14,8 +14,9 @@ import pytest
 from aiohttp import web
 from pytest_aiohttp import AiohttpServer
 
+from cli.command import CommandError
 from cli.conformance.api_server import stand_in_api
-from cli.conformance.exchange import Caller, Verb, contracts, decoded, own_cluster
+from cli.conformance.exchange import Caller, Verb, contracts, decoded, own_cluster, read_cluster
 from cli.conformance.run import EXPECTATIONS, Conformance, ContractResult, counts
 from cli.main import main
 from cli.render import render
@@ -266,15 +267,26 @@ async def test_some_lines_of_a_server_that_answers_nothing_are_no_success(
     assert await asyncio.to_thread(main, ["conformance", url, "--only", "C21"]) == 1
 
 
-@pytest.mark.parametrize("flag", ["--cluster", "--pod"])
 @pytest.mark.parametrize("text", ["[]", "42", '{"kind": "List", "items": [null]}'])
 def test_a_file_that_is_no_cluster(
-    flag: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "c.json"
     file.write_text(text, encoding="utf-8")
-    assert main(["conformance", "http://127.0.0.1:1", flag, str(file)]) == 2
+    assert main(["conformance", "http://127.0.0.1:1", "--cluster", str(file)]) == 2
     assert f"`{file}` is not a cluster file" in capsys.readouterr().err
+
+
+def test_what_files_lack_is_that_of_the_kit(tmp_path: Path) -> None:
+    file, own = tmp_path / "pod.json", own_cluster()
+    asked = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
+    file.write_text(json.dumps(asked), encoding="utf-8")
+    found = read_cluster([file])
+    assert [pod["metadata"]["name"] for pod in found.pods] == ["a"]
+    assert (found.nodes, found.bound) == (own.nodes, own.bound)
+    file.write_text('{"kind": "List", "items": []}', encoding="utf-8")
+    with pytest.raises(CommandError, match="have no nodes and no pods"):
+        read_cluster([file])
 
 
 @pytest.mark.parametrize(
