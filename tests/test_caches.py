@@ -146,7 +146,6 @@ DICTIONARIES = {
     ),
     COUNTED: (
         "engine/fairness.py: FairQueue._own",
-        "engine/objects/remembered.py: Remembered._own",
         "engine/cache/ended_pods.py: EndedPods._pods",
         "engine/cache/ended_pods.py: EndedPods._spaces",
         "engine/cache/tallies.py: Tallies._censuses",

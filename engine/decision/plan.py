@@ -211,7 +211,7 @@ class Plan:
         the bytes of the pod, which it holds. `exempt` is the reason why no policy decides, empty
         where policies do.
         """
-        self.outdated, self.namespace = False, namespace
+        self.outdated, self.where, self.namespace = False, where, namespace
         frame = evaluation.frame()
         self._made, frame.until = evaluation.now(), NEVER
         selection = Selection(exempt=exempt) if exempt else registry.select(where, evaluation)

@@ -141,7 +141,9 @@ class KeptPlans:
     def __init__(self, memos: SharedMemos, most: int = MOST_REMEMBERED) -> None:
         self.memos = memos
         self._most = most
-        self.plans: Remembered[Hashable, Plan] = Remembered(most, lambda _, plan: plan.bytes)
+        self.plans: Remembered[Hashable, Plan] = Remembered(
+            most, lambda _, plan: plan.bytes, lambda plan: plan.where
+        )
 
     def make_room(self, nodes: int) -> None:
         """Keeps as many plans in a larger cluster."""
@@ -163,7 +165,7 @@ class KeptPlans:
         found = self.plans.peek(key)
         if found is None or found.outdated or (found.until != NEVER and not found.lasts(now())):
             return self.plans.put(key, make() if found is None else make().follows(found))
-        self.plans.use(key)
+        self.plans.own[found.where].move_to_end(key)
         return found
 
 

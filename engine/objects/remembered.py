@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from operator import itemgetter
@@ -72,7 +72,7 @@ def _nobody(_: object) -> str:
 
 
 class Remembered(Generic[K, V]):
-    """Remembered values by key. They take at most so many bytes, and their part of a Memory.
+    """Remembered values by key: a part of a Memory, of so many bytes at most if that is said.
 
     `size` gives the bytes of an entry; by default they are those of the key and of all that the
     value holds. A value may change afterwards, but not grow. `owner` gives the namespace of a
@@ -82,7 +82,7 @@ class Remembered(Generic[K, V]):
 
     def __init__(
         self,
-        most: int = MOST_REMEMBERED,
+        most: int = sys.maxsize,
         size: Callable[[K, V], int] | None = None,
         owner: Callable[[V], str] = _nobody,
     ) -> None:
@@ -93,13 +93,11 @@ class Remembered(Generic[K, V]):
         self._size = size or (lambda key, value: bytes_of(key) + bytes_of(value))
         self._owner = owner
         self._kept: dict[K, V] = {}
-        # The sizes of each owner's entries, in the order of their last use.
-        self._own: dict[str, OrderedDict[K, int]] = {"": OrderedDict()}
+        # The sizes of each owner's entries; who peeks counts a use by moving the key to the end.
+        self.own: defaultdict[str, OrderedDict[K, int]] = defaultdict(OrderedDict)
         self.sizes = Counter[str]()
         # The value of a key, for who asks so often that it does not count as a use.
         self.peek: Callable[[K], V | None] = self._kept.get
-        # Counts a use of a key that is kept, where all have one owner.
-        self.use: Callable[[K], None] = self._own[""].move_to_end
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -117,7 +115,7 @@ class Remembered(Generic[K, V]):
         found = self._kept.get(key)
         if found is None:
             return None
-        self._own[self._owner(found)].move_to_end(key)
+        self.own[self._owner(found)].move_to_end(key)
         return found
 
     def put(self, key: K, value: V) -> V:
@@ -127,12 +125,11 @@ class Remembered(Generic[K, V]):
         if size > min(self.most, self.memory.most) // _LARGEST:
             return value
         owner = self._owner(value)
-        if owner not in self._own:
-            self._own[owner] = OrderedDict()
         self._kept[key] = value
-        self._own[owner][key] = size
+        self.own[owner][key] = size
         self._count(owner, size)
-        self.lose(owner, self.bytes - self.most)
+        if self.bytes > self.most:
+            self.lose(max(self.sizes, key=self.sizes.__getitem__), self.bytes - self.most)
         self.memory.make_room()
         return value
 
@@ -141,7 +138,7 @@ class Remembered(Generic[K, V]):
             return None
         value = self._kept.pop(key)
         owner = self._owner(value)
-        self._count(owner, -self._own[owner].pop(key))
+        self._count(owner, -self.own[owner].pop(key))
         return value
 
     def clear(self) -> None:
@@ -152,15 +149,15 @@ class Remembered(Generic[K, V]):
         """Drops what an owner used least recently: so many bytes, or all; returns their number."""
         before = self.bytes
         while self.sizes[owner] and self.bytes > before - size:
-            self.pop(next(iter(self._own[owner])))
+            self.pop(next(iter(self.own[owner])))
         return before - self.bytes
 
     def _count(self, owner: str, size: int) -> None:
         self.bytes += size
         self.memory.bytes += size
         self.sizes[owner] += size
-        if owner and not self.sizes[owner]:
-            del self._own[owner], self.sizes[owner]
+        if not self.sizes[owner]:
+            del self.own[owner], self.sizes[owner]
 
 
 def bytes_of(value: object) -> int:

@@ -147,6 +147,20 @@ def test_nothing_is_kept_of_policies_that_are_gone() -> None:
     assert kept_after(12) - first <= 1
 
 
+def test_pods_of_many_shapes_leave_the_plans_of_other_namespaces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = Memory(1 << 20)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    engine = engine_of(TEXTS["all by pod"], NODES)
+    for number in range(300):
+        where = "a" if number else "b"
+        asked = pod(f"p{number}", where, labels={"not": f"{number}"})
+        engine.filter(raw(asked), NAMES, None, math.inf)
+    kept = {where: sum(part.sizes[where] for part in memory.parts) for where in "ab"}
+    assert 0 < kept["b"] < kept["a"] / 20
+
+
 @pytest.mark.parametrize(("nodes", "times"), [(0, 1), (2_500, 1), (5_000, 2), (65_000, 26)])
 def test_a_larger_cluster_has_room_for_as_many_plans(
     nodes: int, times: int, monkeypatch: pytest.MonkeyPatch

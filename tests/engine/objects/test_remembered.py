@@ -125,6 +125,14 @@ def test_who_has_many_memories_has_one_share() -> None:
     assert 50 <= sum(map(len, hostile)) <= 60
 
 
+def test_the_owner_of_the_most_loses_where_a_memory_has_its_own_bound() -> None:
+    kept = Remembered[str, str](20_000, lambda *_: 872, lambda value: value.split("/")[0])
+    fill(kept, "small", 5)
+    fill(kept, "hostile", 100)
+    fill(kept, "small", 6)
+    assert [len(owned(kept, owner)) for owner in ("small", "hostile")] == [6, 14]
+
+
 @pytest.mark.usefixtures("memory")
 def test_owners_of_one_value_each_do_not_lose_all_at_once() -> None:
     kept = of_owners()
