@@ -17,6 +17,7 @@ import msgspec
 
 from cli.command import (
     DATA,
+    OUTPUT,
     POLICIES,
     RUNNING,
     SNAPSHOTS,
@@ -97,9 +98,7 @@ ARGUMENTS = flags_of(
     an instance type or a pool, or the manifest of a node in a file; may be repeated
   --drain NODE...
     first drain nodes, and schedule their pods
-  -o --output json
-    print data
-{DATA}{RUNNING}
+{OUTPUT}{DATA}{RUNNING}
 """,
     {"--weight": _weight, "--add-nodes": _added, "--diff": given_path},
 )
@@ -149,12 +148,17 @@ def _shown(
     for note in answers[0].notes:
         put_line(f"note: {note}", sys.stderr)
     if len(answers) == 2:
+        old, new = answers
         if args.output:
-            put_document(difference(*answers), "json")
+            moves = [
+                {"pod": c.new.pod, "change": c.kind, "old": c.old.node, "new": c.new.node}
+                for c in changes(old, new)
+            ]
+            put_document({"old": old, "new": new, "changes": moves}, args.output)
         else:
-            _print_difference(names, *answers)
+            _print_difference(names, old, new)
     elif args.output:
-        put_document(answers[0], "json")
+        put_document(answers[0], args.output)
     else:
         _print_result(answers[0])
     asks = args.add_nodes or args.drain
@@ -339,23 +343,3 @@ def _amount(resource: str, amount: float) -> str:
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
     return f"{amount:.1f}".removesuffix(".0") + _UNITS[unit]
-
-
-# ---- the JSON document, which docs/simulate.md describes
-
-
-class SimulationDifference(msgspec.Struct, frozen=True):
-    """Difference of the results under two sets of policies, with the pods that move."""
-
-    old: SimulationAnswer
-    new: SimulationAnswer
-    changes: Sequence[Mapping[str, str | None]]
-
-
-def difference(old: SimulationAnswer, new: SimulationAnswer) -> SimulationDifference:
-    """The document of both answers."""
-    moves = [
-        {"pod": c.new.pod, "change": c.kind, "old": c.old.node, "new": c.new.node}
-        for c in changes(old, new)
-    ]
-    return SimulationDifference(old, new, moves)
