@@ -46,15 +46,13 @@ WORDS_OF_NODES: Mapping[str, str] = MappingProxyType(
         ("control", "control-plane", "master", "masters"),
         'has(node.labels["node-role.kubernetes.io/control-plane"])',
     )
-    | dict.fromkeys(("maintenance", "drained", "cordoned"), "node.spec.unschedulable")
-    | {"ready": "node.ready", "ssd": 'node.labels["disktype"] == "ssd"'}
-)
-STATES: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys(("ready", "healthy"), "node.ready")
+    | dict.fromkeys(
+        ("maintenance", "drained", "cordoned", "unschedulable"), "node.spec.unschedulable"
+    )
+    | dict.fromkeys(("ready", "healthy"), "node.ready")
     | dict.fromkeys(("unready", "unhealthy"), "!node.ready")
-    | dict.fromkeys(("cordoned", "unschedulable", "drained"), "node.spec.unschedulable")
     | dict.fromkeys(("schedulable", "uncordoned"), "!node.spec.unschedulable")
-    | {"tainted": "(size(node.spec.taints) > 0)"}
+    | {"tainted": "(size(node.spec.taints) > 0)", "ssd": 'node.labels["disktype"] == "ssd"'}
 )
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -165,9 +165,6 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
-        state = plain_words.STATES.get("".join(words[words[0] == "is" :]))
-        if record == "Node" and state is not None:
-            return Remedy(expr.span, state.replace("node.", f"{operand}."))
         beside = getattr(self._parent, "right", None)
         is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
         known = plain_words.WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))

@@ -45,6 +45,8 @@ _GROUPED = (
 )
 _NUMBERS = "zero one two three four five six seven eight nine ten".split()
 _OTHERS = {
+    **_ELSEWHERE,
+    "random": habits.elsewhere("random"),
     **dict.fromkeys(("pods", "replicas", "cluster"), _COUNTED),
     "nodes": _GROUPED,
     "domain": "give the place a name, as in `group rack by …`, and read `rack.value`",
@@ -53,11 +55,6 @@ _OTHERS = {
         habits.NO_REQUESTS,
     ),
 }
-
-
-def _of_others(expr: ast.Ident) -> Remedy | None:
-    why = _OTHERS.get(expr.name) or (habits.elsewhere(expr.name) if expr.name == "random" else None)
-    return None if why is None else Remedy(expr.span, "", why, whole=False)
 
 
 class NameRemedies(FieldRemedies):
@@ -71,7 +68,7 @@ class NameRemedies(FieldRemedies):
             return Remedy(expr.span, f'node.cards["{expr.name}"]')
         parent = self._parent
         below = parent.name if isinstance(parent, ast.Select) else ""
-        if (why := _ELSEWHERE.get(expr.name) or _ELSEWHERE.get(below)) is not None:
+        if (why := _OTHERS.get(expr.name) or _ELSEWHERE.get(below)) is not None:
             return Remedy(expr.span, "", why, whole=False)
         if isinstance(parent, ast.Select) and expr.name in _HOLDERS | _DECLARATIONS:
             if self._known(parent.name):
@@ -95,8 +92,6 @@ class NameRemedies(FieldRemedies):
             and isinstance(parent, ast.Binary)
         ):
             return Remedy(expr.span, part.here.replace("{0}", "now"))
-        if (said := _of_others(expr)) is not None:
-            return said
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
             if here in ("true", "false"):
