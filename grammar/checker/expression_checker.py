@@ -248,7 +248,9 @@ class Checker:
         assert schema is not None, "record types come from a schema"
         if (known := schema.field(record.name, expr.name)) is None:
             fields = schema.records[record.name].fields
-            wrong = schema_mistake(record, expr.name, fields, expr.name_span)
+            wrong = catalogue.unknown_field(record, expr.name, fields, expr.name_span)
+            if record.name == "Peer" and nearest(expr.name, fields) is None:
+                wrong = catalogue.not_kept(record, expr.name, expr.name_span, fields)
             self._report(wrong, self._ask(lambda r: r.field(self._written(expr), record.name)))
             return replace(expr, type=POISON)
         if known.parameter is not None:
@@ -399,9 +401,7 @@ class Checker:
         root, space = dotted(expr.target) if expr.target is not None else (None, "")
         is_foreign = root is not None and self._is_unknown(root)
         remedy = self._ask(lambda r: r.call(expr)) if expr.target is None or is_foreign else None
-        known = self.environment.function_names(member=False)
-        taking = {n for n in known if self._takes(n, len(expr.args), member=False)}
-        names = {*self.environment.defs, *taking}
+        names = {*self.environment.defs, *self._taking(len(expr.args), member=False)}
         name, span = expr.function, expr.name_span
         if is_foreign and remedy is None:
             # `math.greatst`: the functions of one namespace are meant.
@@ -479,8 +479,7 @@ class Checker:
         shown = function[0] if function in ("!_", "-_") else function
         if not overloads:
             if POISON not in kinds:
-                known = self.environment.function_names(member=member)
-                names = {n for n in known if self._takes(n, len(args), member=member)}
+                names = self._taking(len(args), member=member)
                 wrong = catalogue.unknown_function(shown, names, name_span or span)
                 self._report(wrong, self._call_remedy(function))
             return POISON
@@ -491,10 +490,14 @@ class Checker:
             return POISON
         return found
 
-    def _takes(self, function: str, operands: int, *, member: bool) -> bool:
-        """Whether a function takes so many operands: one that does not is not meant."""
-        found = self.environment.overloads(function, member=member)
-        return any(len(o.params) == operands for o in found)
+    def _taking(self, operands: int, *, member: bool) -> set[str]:
+        """The functions that take so many operands: no other one is meant."""
+        known, overloads = self.environment.function_names, self.environment.overloads
+        return {
+            name
+            for name in known(member=member)
+            if any(len(o.params) == operands for o in overloads(name, member=member))
+        }
 
     def _call_remedy(self, function: str) -> Remedy | None:
         """What to write for the call or operation that is being checked."""
@@ -612,10 +615,3 @@ class Checker:
             hint = "use `optMap` for a plain value"
             self.found.append(catalogue.wrong_type(made, "an optional", checked[-1].span, hint))
         return replace(expr, target=target, body=tuple(checked), type=found or POISON)
-
-
-def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
-    """The error for an unknown field; of a peer, that the cache does not keep it."""
-    if record.name == "Peer" and nearest(name, known) is None:
-        return catalogue.not_kept(record, name, span, known)
-    return catalogue.unknown_field(record, name, known, span)

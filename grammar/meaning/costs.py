@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
@@ -367,10 +368,7 @@ def _between(whole: Size, ends: Sequence[ast.Expr], sizes: Sequence[Size]) -> in
 
 
 def _any(sizes: Sequence[Size]) -> Size:
-    found = sizes[0] if sizes else ATOM
-    for each in sizes[1:]:
-        found = either(found, each)
-    return found
+    return reduce(either, sizes) if sizes else ATOM
 
 
 def _constant(value: object) -> Size:

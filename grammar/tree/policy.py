@@ -409,8 +409,8 @@ class File:
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        return tuple(b for b in self.blocks if isinstance(b, Policy))
+        return of_kind(self.blocks, Policy)
 
     @property
     def tests(self) -> tuple[Test, ...]:
-        return tuple(b for b in self.blocks if isinstance(b, Test))
+        return of_kind(self.blocks, Test)

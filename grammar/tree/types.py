@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 
@@ -147,24 +147,16 @@ def comparable(left: Type, right: Type) -> bool:
 
 def join(types: Iterable[Type]) -> Type:
     """The common type of elements or branches; dyn if they differ."""
-    result: Type | None = None
-    for found in types:
-        if result is None or (_loose(result) and result == POISON):
-            result = found
-        elif result != found:
-            result = _merge(result, found)
-    return result if result is not None else DYN
+    found = [*types]
+    return reduce(_merge, found) if found else DYN
 
 
 def _merge(left: Type, right: Type) -> Type:
-    if POISON in (left, right):
+    if left == right or POISON in (left, right):
         return left if right == POISON else right
     if left.name != right.name or len(left.args) != len(right.args):
         return DYN
-    return Type(
-        left.name,
-        tuple(a if a == b else _merge(a, b) for a, b in zip(left.args, right.args, strict=True)),
-    )
+    return Type(left.name, tuple(map(_merge, left.args, right.args)))
 
 
 def resolve(overloads: Sequence[Overload], found: Sequence[Type]) -> Type | None:

@@ -22,15 +22,11 @@ T = TypeVar("T")
 
 def conjuncts(*exprs: ast.Expr) -> tuple[ast.Expr, ...]:
     """The operands that must all be true for the expressions to be true."""
-    return tuple(
-        part
-        for expr in exprs
-        for part in (
-            conjuncts(*expr.operands)
-            if isinstance(expr, ast.Chain) and expr.op == "&&"
-            else (expr,)
-        )
-    )
+    found = list[ast.Expr]()
+    for expr in exprs:
+        is_chain = isinstance(expr, ast.Chain) and expr.op == "&&"
+        found += conjuncts(*children(expr)) if is_chain else (expr,)
+    return tuple(found)
 
 
 def children(node: object, *, skip: tuple[type, ...] = ()) -> list[ast.Expr]:
