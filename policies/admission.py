@@ -159,26 +159,16 @@ def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = Tru
     return _with_remembered(name, checked, checked.manifest, schema)
 
 
-class _Written(msgspec.Struct):
-    """The written parts of an object that are compared."""
-
-    apiVersion: str
-    kind: str
-    metadata: Metadata
-    spec: msgspec.Raw
-    refused: str = ""
-
-
 def likeness(name: str, raw: bytes) -> object | None:
     """A value that is equal for objects that differ only in their namespace.
 
     None for an object without a namespace, and for one that cannot be read.
     """
-    written = read_json(raw, _Written)
-    if written is None or not written.metadata.namespace or written.refused:
+    head = read_json(raw, _Head)
+    if head is None or not head.metadata.namespace or head.refused:
         return None
-    kind = name.partition("/")[0], written.apiVersion, written.kind
-    return *kind, written.metadata.name, bytes(written.spec)
+    kind = name.partition("/")[0], head.apiVersion, head.kind
+    return *kind, head.metadata.name, msgspec.json.encode(head.spec)
 
 
 def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | None:
