@@ -17,7 +17,7 @@ from math import log
 
 from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
-from grammar.tree.policy import Policy, Setting
+from grammar.tree.policy import Policy
 from grammar.tree.source import Source
 from policies.loader import TEST_SUFFIX, library_tests, parsed_library
 
@@ -158,14 +158,12 @@ def _of_wishes() -> list[Recipe]:
             assert not wrong, wrong
             (parsed,) = file.policies
             words = first.removeprefix(_WORDS).strip()
-            found.append(Recipe(parsed.name, _description(parsed), policy.strip(), tests, words))
+            found.append(Recipe(parsed.name, _wish(parsed), policy.strip(), tests, words))
     return found
 
 
-def _description(policy: Policy) -> str:
-    settings = (item for item in policy.items if isinstance(item, Setting))
-    said = (s.value for s in settings if s.name == "description")
-    return str(next(said, policy.name))
+def _wish(policy: Policy) -> str:
+    return str(policy.setting("description", policy.name))
 
 
 def _of_library() -> list[Recipe]:
@@ -182,7 +180,7 @@ def _of_library() -> list[Recipe]:
                 used, separator = f'cluster policy example {{\n  use "{name}"\n}}', rest
             comment = " ".join(re.findall(r"(?m)^#\s*(.+)$", source.text))
             written = f"test {rest}\n" if separator else ""
-            found.append(Recipe(name, _description(policy), used.strip(), written, comment))
+            found.append(Recipe(name, _wish(policy), used.strip(), written, comment))
     return found
 
 

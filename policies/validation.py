@@ -20,7 +20,7 @@ from grammar.rules.pods import gangs_of, has_mutual_limit, together, unknown_of_
 from grammar.syntax.formatter import print_data
 from grammar.syntax.parser import DECLARING, Lexemes, parse_file
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.policy import Argument, Data, File, FromConfigMap, Policy, Test, Use
+from grammar.tree.policy import Argument, Data, File, FromConfigMap, Policy, Test, Use, of_kind
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
@@ -112,7 +112,7 @@ def _gangs_of_the_same_pods(
 
 def uses_others(policy: Policy) -> bool:
     """Whether a policy names others, or has values for their parameters."""
-    return bool(policy.values) or any(isinstance(i, Use) for i in policy.items)
+    return bool(policy.values) or bool(of_kind(policy.items, Use))
 
 
 def _used(
@@ -122,7 +122,7 @@ def _used(
     found: list[Diagnostic],
     make: Fill,
 ) -> Iterable[tuple[Use, Checked]]:
-    for use in (i for i in checked.policy.items if isinstance(i, Use)):
+    for use in of_kind(checked.policy.items, Use):
         # Each of them compares names, which takes long if there are many.
         if sum(d.severity == "error" for d in found) >= _MOST_USE_ERRORS:
             return
@@ -186,8 +186,7 @@ def _about_values(policy: Policy, names: Mapping[str, Checked]) -> Iterator[Diag
 
     None if one of these policies is unknown: it could have the parameter.
     """
-    uses = (i for i in policy.items if isinstance(i, Use))
-    used = [names.get(_key(use.name, policy, names)) for use in uses]
+    used = [names.get(_key(i.name, policy, names)) for i in of_kind(policy.items, Use)]
     if None in used:
         return
     known = {p.name for other in used if other is not None for p in other.policy.parameters}
@@ -205,7 +204,7 @@ def _chosen_sources(
     may be chosen.
     """
     policy = checked.policy
-    blocks = [(use, data) for use, other in used for data in _data(other)]
+    blocks = [(use, data) for use, other in used for data in of_kind(other.policy.items, Data)]
     if not blocks or not (policy.values or any(use.arguments for use, _ in used)):
         return
     items = (replace(i, arguments=()) if isinstance(i, Use) else i for i in policy.items)
@@ -214,7 +213,7 @@ def _chosen_sources(
     known = {
         print_data(data)
         for _, other in offered
-        for data in _data(other)
+        for data in of_kind(other.policy.items, Data)
         if not declarations.has_example(data.source)
     }
     own = f"{policy.namespace}/"
@@ -225,10 +224,6 @@ def _chosen_sources(
             message = f"a policy of a namespace cannot choose the source of `data.{data.name}`"
             hint = "leave out the values of its parameters, or choose a ConfigMap of the namespace"
             yield catalogue.data_of_namespace(message, use.span, hint)
-
-
-def _data(checked: Checked) -> Iterator[Data]:
-    return (item for item in checked.policy.items if isinstance(item, Data))
 
 
 def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:

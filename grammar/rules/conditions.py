@@ -55,7 +55,7 @@ def absent_negation(tree: Tree) -> Iterator[Diagnostic]:
 def label_in_protect(tree: Tree) -> Iterator[Diagnostic]:
     """A label that may be absent, so that a victim without it is protected, or a node passes."""
     is_decided = bool(tree.written.setting("missing", ""))
-    for condition in tree.conditions():
+    for condition in conditions(tree.policy):
         if condition.word == "protect" and condition.missing is None and not is_decided:
             effect = "every victim without it is then protected"
             other = ", or add `missing pass`, or `missing fail` to keep it so"
@@ -344,7 +344,7 @@ _OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
 @rule("P0348")
 def always_the_same(tree: Tree) -> Iterator[Diagnostic]:
     """A condition that is always true or false by the values that it compares."""
-    for condition in tree.conditions():
+    for condition in conditions(tree.policy):
         for expr in walk(condition.expr):
             match expr:
                 case ast.Chain("&&" | "||" as op, operands):

@@ -21,7 +21,7 @@ from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.rules.ranges import PARTS_OF_TIME, exclude_each_other, includes
-from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
+from grammar.rules.rule import Tree, conditions, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
@@ -50,9 +50,9 @@ _ABOUT = {
 def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
     """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
     counts = tree.clauses(Count)
-    conditions = [(c.expr, c.word) for c in tree.conditions()]
-    conditions += [(c.pods.where, "pods where") for c in counts if c.pods.where is not None]
-    for expr, word in conditions:
+    told = [(c.expr, c.word) for c in conditions(tree.policy)]
+    told += [(c.pods.where, "pods where") for c in counts if c.pods.where is not None]
+    for expr, word in told:
         if word in _ABOUT and "pod" in tree.read_by(expr) <= OF_POD:
             name, why, more = _ABOUT[word]
             meant = tree.shown(expr).replace("pod.", f"{name}.")

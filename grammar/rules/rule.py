@@ -49,10 +49,6 @@ class Tree:
     def environment(self) -> Environment:
         return self.checked.environment
 
-    def conditions(self) -> Iterator[WrittenCondition]:
-        """The conditions of the policy written out, in the order of its items."""
-        return conditions(self.policy)
-
     def clauses(self, kind: type[K]) -> tuple[K, ...]:
         """The clauses of one kind of the policy written out."""
         return of_kind(self.policy.items, kind)
