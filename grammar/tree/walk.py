@@ -145,18 +145,18 @@ class Definitions:
             **{name: (value, frozenset()) for name, value in lets.items()},
             **{name: (d.body, frozenset(p.name for p in d.parameters)) for name, d in defs.items()},
         }
-        self._paths: dict[str, frozenset[tuple[str, ...]]] = {}
+        self._paths: dict[str, tuple[tuple[str, ...], ...]] = {}
 
     def body(self, name: str) -> tuple[ast.Expr, frozenset[str]]:
         """The expression that a name stands for, and the parameters that hide names in it."""
         return self._bodies[name]
 
-    def paths(self, name: str) -> frozenset[tuple[str, ...]]:
-        """Every path that a `let` or `def` reads, through the ones it uses."""
+    def paths(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """Every path that a `let` or `def` reads, through the ones it uses, in order."""
         if name not in self._paths:
-            self._paths[name] = frozenset()  # a circle reads nothing more than its parts
+            self._paths[name] = ()  # a circle reads nothing more than its parts
             expr, parameters = self.body(name)
-            self._paths[name] = frozenset(r.path for r in reads(expr, self, parameters))
+            self._paths[name] = tuple(dict.fromkeys(r.path for r in reads(expr, self, parameters)))
         return self._paths[name]
 
 
