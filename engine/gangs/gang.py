@@ -420,8 +420,8 @@ class Refusals:
 
     def end(self, gang: KnownGang) -> None:
         """Takes the news that the others did not come in time."""
-        for offer in gang.offers.values():
-            self._add(offer)
+        for uid in gang.offers.keys() - gang.holds.keys():
+            self._add(gang.offers[uid])
 
     def nodes(self, pod: RequestPod) -> Collection[str]:
         """The nodes that are tried last for a pod."""

@@ -35,6 +35,18 @@ def test_a_held_member_does_not_move_while_another_scheduler_asks() -> None:
     assert world.ended == dict.fromkeys(names("m", 3), "")
 
 
+def test_a_node_where_a_member_is_held_has_not_refused_it() -> None:
+    """The next scheduler asks about it and waits with the first one; then the time is over."""
+    world = in_racks(["a1", "a2", "b1", "b2"], "2")
+    world.create(*names("m", 3))
+    assert world.place("m0")
+    assert world.ask("m0") == ["a1"]
+    world.now += 61
+    world.gangs.give_up(world.pods["m0"]["metadata"]["uid"])
+    world.now += 1.1
+    assert world.ask("m0") == ["a1"]
+
+
 def test_an_edit_of_another_policy_gives_no_gang_up() -> None:
     """A file is compiled anew as a whole; the clause means the same."""
     world = HeldWorld()
