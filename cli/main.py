@@ -168,7 +168,7 @@ def _configured(
     Raises CommandError.
     """
     # Only one command needs it.
-    from cli.serving.placet_configuration import placet_configuration  # noqa: PLC0415
+    from cli.placet_configuration import placet_configuration  # noqa: PLC0415
 
     start = arguments.index(args.command) + 1
     found = placet_configuration(arguments[start:], os.environ)

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
+from cli import replicas
 from cli.command import OUTPUT, CommandError, flags_of
 from cli.console import Part, put_answer, table
-from cli.replicas import replicas
 from engine.explanation.document import AuditList
 from engine.facts import PartOf
 from grammar.messages.texts import counted

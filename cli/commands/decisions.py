@@ -6,10 +6,10 @@ import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
 
+from cli import replicas
 from cli.command import OUTPUT, CommandError, flags_of
 from cli.console import Part, put_answer, table
 from cli.explanation import NAMED, by_reason, concerned, parts_of, passed, preemption
-from cli.replicas import replicas
 from cli.sources import pod_namespace
 from engine.explanation.document import Listing, PodDecision, Summary
 from grammar.messages.texts import counted, named

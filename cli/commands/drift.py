@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from cli import replicas
 from cli.command import OUTPUT, WORLD, CommandError, Exit, flags_of
 from cli.console import Part, lines, put_answer, table
-from cli.replicas import replicas
 from cli.sources import AskedCluster
 from cli.world import World
 from engine.drift.drift_document import DriftDocument, DriftedPod, clauses_of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from cli import replicas
 from cli.command import POD, POD_FILE, RUNNING, WORLD, CommandError, Exit, flags_of
 from cli.console import Part, put, put_document, table
 from cli.explanation import (
@@ -23,7 +24,6 @@ from cli.explanation import (
     readable_policies,
     then_and_now,
 )
-from cli.replicas import replicas
 from cli.sources import asked_pod, asker_of, question_namespace, source_of
 from cli.streams import put_line
 from cli.world import ForbiddenError, World, explained, in_force

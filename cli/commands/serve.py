@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from cli.command import CommandError, Exit, read_file, read_text, unreadable
 from cli.demo.demo_cluster import Demo, announcement
+from cli.placet_configuration import FLAGS
 from cli.render import print_error
-from cli.serving.placet_configuration import FLAGS
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cluster.connection_configuration import own_namespace

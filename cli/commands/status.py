@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from cli import replicas
 from cli.command import OUTPUT, flags_of
 from cli.console import Part, put_answer, table
 from cli.explanation import row_table
-from cli.replicas import replicas
 from grammar.messages.texts import counted, named
 from server.answers import ReplicaStatus, WatchedResource
 

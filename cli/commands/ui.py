@@ -8,8 +8,8 @@ import sys
 import webbrowser
 from contextlib import AsyncExitStack
 
+from cli import replicas
 from cli.command import CommandError, Exit, flags_of
-from cli.replicas import replicas
 from server.answers import ReplicaStatus
 from server.view.page import ROOT
 

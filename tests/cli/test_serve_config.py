@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cli.command import CommandError
-from cli.serving.placet_configuration import FIELDS, placet_configuration
+from cli.placet_configuration import FIELDS, placet_configuration
 from engine.cluster.connection_configuration import own_namespace
 from tests.cli.conftest import Placet
 from tests.support.books import section

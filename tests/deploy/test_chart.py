@@ -20,7 +20,7 @@ import yaml
 from cli.command import add_flags
 from cli.commands import serve
 from cli.main import main
-from cli.serving.placet_configuration import FIELDS
+from cli.placet_configuration import FIELDS
 from cli.version import RELEASE
 from policies.resource import STORED
 from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values

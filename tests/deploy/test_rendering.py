@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.serving.placet_configuration import placet_configuration
+from cli.placet_configuration import placet_configuration
 from tests.deploy.chart import CHART, ROOT
 from tests.deploy.kustomize import MANIFESTS, NoHelmError, helm, manifests, program
 from tests.support.rows import rows

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from cli.command import Flag
-from cli.serving.placet_configuration import FIELDS, HEAD, KIND
+from cli.placet_configuration import FIELDS, HEAD, KIND
 
 _DURATION = {
     "type": ["string", "integer"],
