@@ -18,7 +18,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
 from grammar.tree.clause_parts import PodSet
-from grammar.tree.policy import Count, Data, Def, ForPods, Group, Let, Policy, Setting, Use
+from grammar.tree.policy import Data, Def, Item, Let, Policy, Setting, Use
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads, rewritten
@@ -62,30 +62,7 @@ class Beyond:
 def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Beyond]:
     """The reads of a checked policy beyond what a policy of a namespace may read, in order."""
     finder = _Finder(schema, {i.name: i for i in policy.items if isinstance(i, Def)})
-    found: dict[Beyond, None] = {}
-    for item in policy.items:
-        match item:
-            case Setting() | Use() | Data():
-                continue
-            case Count(pods=pods):
-                for root in children(pods):
-                    found.update(dict.fromkeys(finder.root(root)))
-                found.update(dict.fromkeys(_of_all(pods, definitions)))
-            case Let(value=value):
-                # The name keeps the type of its value.
-                found.update(dict.fromkeys(finder.of(value)))
-            case Def(parameters=parameters, body=body):
-                hidden = frozenset(p.name for p in parameters)
-                # The call keeps the type of the result, as a name does.
-                found.update(dict.fromkeys(finder.of(body, hidden)))
-                if not finder.keeps(body, item.result):
-                    found[_whole(body)] = None
-            case Group(by=expr) | ForPods(where=expr):
-                found.update(dict.fromkeys(finder.root(expr)))
-            case _:
-                for root in children(item):
-                    found.update(dict.fromkeys(finder.root(root)))
-                found.update(dict.fromkeys(_of_all(item.counted, definitions)))
+    found = dict.fromkeys(b for item in policy.items for b in finder.item(item, definitions))
     return sorted(found, key=lambda b: b.span.start)
 
 
@@ -136,6 +113,23 @@ class _Finder:
         self._defs = defs
         # Whether a record has closed fields, itself or further down.
         self._guarded: dict[str, bool] = {}
+
+    def item(self, item: Item, definitions: Definitions) -> Iterator[Beyond]:
+        match item:
+            case Setting() | Use() | Data():
+                return
+            case Let(value=value):
+                # The name keeps the type of its value.
+                yield from self.of(value)
+            case Def(parameters=parameters, body=body):
+                # The call keeps the type of the result, as a name does.
+                yield from self.of(body, frozenset(p.name for p in parameters))
+                if not self.keeps(body, item.result):
+                    yield _whole(body)
+            case _:
+                for root in children(item):
+                    yield from self.root(root)
+                yield from _of_all(getattr(item, "pods", None), definitions)
 
     def root(self, expr: Expr) -> Iterator[Beyond]:
         """The reads of an expression whose value is used."""

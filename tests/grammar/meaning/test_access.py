@@ -234,6 +234,10 @@ def test_a_whole_object_is_not_used(steps: list[str], by_let: bool, use: str, st
         'filter "f" when pod.spec.initContainers[0].env[0].value == "a" { require node.ready }',
         'filter "f" { require node.ready message "{pod.spec.containers[0].env[0].value}" }',
         'def d(): dyn = pod filter "f" { require d().spec.x == 1 }',
+        (
+            'count x per node.pods.exists(p, p.uid == "a") = pods where true'
+            ' filter "f" { require x < 3 }'
+        ),
     ],
 )
 def test_reads_in_every_part(items: str) -> None:
