@@ -191,8 +191,10 @@ def _options(args: argparse.Namespace, file: Path | None) -> Options:
         "frozen": Frozen.of(args.frozen_label, args.frozen_annotation),
         "policy_first": frozenset(args.policy_first),
         "self_signed": _self_signed(args) if file is not None else None,
-        "view_port": _view_port(args),
     }
+    if "view_port" not in args.configuration.given:
+        # Whoever lets the system choose a port runs several servers on one host.
+        made["view_port"] = DEFAULT_PORT if port else 0
     try:
         return Options(**{**given, **made})
     except SettingsError as error:
@@ -213,14 +215,6 @@ def _self_signed(args: argparse.Namespace) -> SelfSigned:
     """The certificate of `--tls-secret`."""
     names = tuple(dict.fromkeys(args.tls_name))
     return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
-
-
-def _view_port(args: argparse.Namespace) -> int | None:
-    if args.view_port is not None or "view_port" in args.configuration.given:
-        given: int | None = args.view_port
-        return given
-    # Whoever lets the system choose a port runs several servers on one host.
-    return DEFAULT_PORT if args.listen[1] else 0
 
 
 def _policies(args: argparse.Namespace, *, watches: bool) -> list[Path]:

@@ -26,7 +26,7 @@ from engine.errors import ApiError, DeadlineExceededError, ExpensivePolicyError
 from engine.fairness import in_turns
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
-from engine.program.program import CountClause, Program
+from engine.program.program import Program
 from grammar.clauses.share import Share
 from grammar.messages.texts import cut
 from grammar.tree.ast import Expr
@@ -240,9 +240,10 @@ class Statuses:
         version = (*selection.version, id(program))
         kept = self._kept.get(name)
         if kept is None or kept[0] != version:
-            share_status = ShareStatus(
-                ("status", version), selection.scope, selection.has, _share(program)
-            )
+            counts = program.counts if program is not None else ()
+            # The share that the declarative part of an object is compiled to.
+            own = next((c for c in counts if c.kind == "share" and c.count.name == CLAUSE), None)
+            share_status = ShareStatus(("status", version), selection.scope, selection.has, own)
             kept = self._kept[name] = version, share_status, None
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
@@ -255,12 +256,6 @@ class Statuses:
             policy.fields["placedPods"] = counted.placed
             policy.fields["targetPods"] = counted.target
             policy.fields["violations"] = counted.violations
-
-
-def _share(program: Program | None) -> CountClause | None:
-    """The share that the declarative part of an object is compiled to."""
-    counts = program.counts if program is not None else ()
-    return next((c for c in counts if c.kind == "share" and c.count.name == CLAUSE), None)
 
 
 class _ReportedObject(msgspec.Struct):
