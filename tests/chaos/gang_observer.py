@@ -112,7 +112,10 @@ class GangObserver:
             if new is None or not new.gang:
                 return
             seen = self._gangs[new.gang]
-            seen.quorum, seen.in_rack = max(seen.quorum, new.quorum), new.in_rack
+            if new.kind != OF_GROUP or not seen.quorum:
+                # The number of a PodGroup is that of the pods which were created with it.
+                seen.quorum = max(seen.quorum, new.quorum)
+            seen.in_rack = new.in_rack
             was_bound = old is not None and old.uid == new.uid and old.node
             if new.node and not was_bound:
                 seen.bound[new.uid] = now, new.node

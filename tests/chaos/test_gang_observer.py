@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.chaos.gang_observer import GangObserver
+from tests.chaos.gang_observer import OF_GROUP, GangObserver
 from tests.e2e.control_plane import Change
 from tests.e2e.gangs import MEMBERS
 
@@ -29,12 +29,13 @@ class History:
         kind: str = "job",
         uid: str = "",
         shown: str = "",
+        quorum: int = 3,
     ) -> None:
         metadata = {
             "name": name,
             "uid": uid or name,
             "labels": {kind: gang},
-            "annotations": {MEMBERS: "3"},
+            "annotations": {MEMBERS: str(quorum)},
         }
         spec = {"nodeName": node} if node else {}
         found = {"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": shown}}
@@ -66,6 +67,21 @@ def test_a_gang_of_which_some_are_bound_is_in_part(history: History) -> None:
     history.write("c", "x2")
     assert history.observer.parts() == []
     assert history.observer.gangs()["g"].seconds == 1.5
+
+
+@pytest.mark.parametrize(("kind", "is_part"), [("job", True), (OF_GROUP, False)])
+def test_only_its_pod_group_says_how_many_members_a_gang_of_one_needs(
+    kind: str, *, is_part: bool
+) -> None:
+    """Also where a member of a larger gang is relabelled into it."""
+    made = History()
+    made.write("d", kind=kind, gang="other", quorum=5)
+    for name in "abc":
+        made.write(name, kind=kind)
+    made.write("d", kind=kind, quorum=5)
+    for name in "abcd":
+        made.write(name, "x1", kind=kind, quorum=5 if name == "d" else 3)
+    assert made.observer.parts() == (["g"] if is_part else [])
 
 
 def test_a_member_that_goes_at_the_same_time_is_not_missed(history: History) -> None:
