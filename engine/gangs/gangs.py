@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -77,11 +78,11 @@ _ASKED_BYTES = 300
 class _Asked:
     """Asked member that was rejected, and the parts of the answer until something changes.
 
-    It was seen at the time `at`: in a call about it.
+    It was seen at the time `at`: in a call about it. The plan is kept by others, or gone.
     """
 
     revision: int
-    plan: Plan
+    plan: ref[Plan]
     gang: KnownGang
     message: str
     at: float
@@ -132,7 +133,7 @@ class Gangs(DecisionPart):
         kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
         message = name.program.message(call.evaluation)
         if (gang := self.known.find(name)) is not None and isinstance(allowed, str):
-            asked = _Asked(call.pod.revision, call.plan, gang, message, self._clock())
+            asked = _Asked(call.pod.revision, ref(call.plan), gang, message, self._clock())
             self._asked.put(call.pod.uid, asked)
         return _rejected(decided, kept, f"{message}: {text}", name.program)
 
@@ -140,10 +141,9 @@ class Gangs(DecisionPart):
         self, pod: RequestPod, plan: Plan | None, *, is_look: bool = False
     ) -> _Asked | None:
         """The last question about a member that has not changed; a `plan` must be the same too."""
-        asked = self._asked.get(pod.uid)
-        if asked is None or not asked.revision == pod.revision > 0:
+        if (asked := self._asked.get(pod.uid)) is None or not asked.revision == pod.revision > 0:
             return None
-        stands = plan in (None, asked.plan) and self._tries.stands(asked.gang, is_look=is_look)
+        stands = plan in (None, asked.plan()) and self._tries.stands(asked.gang, is_look=is_look)
         return asked if stands else None
 
     def _allowed(

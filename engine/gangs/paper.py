@@ -384,7 +384,7 @@ class Attempts:
         self._domains: dict[tuple[GangProgram, str], Domains] = {}
         # By uid: the members of a gang that is tried again and again are decoded once.
         self._others: Remembered[str, RequestPod] = Remembered(
-            size=lambda uid, pod: len(uid) + pod.decoded_bytes
+            size=lambda _, pod: pod.decoded_bytes, owner=lambda pod: pod.namespace
         )
 
     def retain(self, programs: frozenset[GangProgram]) -> None:

@@ -152,13 +152,14 @@ def test_pods_of_many_shapes_leave_the_plans_of_other_namespaces(
 ) -> None:
     memory = Memory(1 << 20)
     monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    monkeypatch.setattr("engine.decision.verb_call.MOST_REMEMBERED", memory.most)
     engine = engine_of(TEXTS["all by pod"], NODES)
     for number in range(300):
         where = "a" if number else "b"
         asked = pod(f"p{number}", where, labels={"not": f"{number}"})
         engine.filter(raw(asked), NAMES, None, math.inf)
     kept = {where: sum(part.sizes[where] for part in memory.parts) for where in "ab"}
-    assert 0 < kept["b"] < kept["a"] / 20
+    assert 0 < kept["b"] < kept["a"] / 20 < memory.most / 20
 
 
 @pytest.mark.parametrize(("nodes", "times"), [(0, 1), (2_500, 1), (5_000, 2), (65_000, 26)])

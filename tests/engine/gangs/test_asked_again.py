@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import time
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from engine.decision.plan import Plan
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
+from engine.objects.remembered import Memory
 from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import DecisionTime, PolicyTimes
 from tests.engine.gangs.test_gangs import World, names
@@ -45,6 +48,22 @@ def steps(count: int, *, at_once: bool, gated: int) -> int:
         world.ask(name)
         sys.setprofile(None)
     return taken
+
+
+def test_members_that_wait_keep_no_plans_that_others_have_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan takes far more than what is counted for a member."""
+    memory = Memory(1 << 20)
+    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    monkeypatch.setattr("engine.decision.verb_call.MOST_REMEMBERED", memory.most)
+    world = World({"n1": "1"}, clauses='filter "f" { require pod.labels["x"] != node.name }')
+    for name in names("a", 200):
+        world.create(name, labels={"x": name}, members=500)
+        world.ask(name)
+    gc.collect()
+    kept = [each for each in gc.get_objects() if type(each) is Plan and each.where == "shop"]
+    assert sum(each.bytes for each in kept) < memory.most
 
 
 def test_what_no_call_was_about_counts_where_the_gang_has_room_now() -> None:
