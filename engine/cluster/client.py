@@ -308,7 +308,7 @@ class ApiClient:
             if began is None:
                 waited = f"a request waited {timeout_seconds:g} s for its turn"
                 raise NotSentError(f"{waited}; `--kube-api-qps` limits the rate") from error
-            seconds = min(timeout_seconds, now() - began)
+            seconds = float(f"{min(timeout_seconds, now() - began):.2g}")
             raise self._unreachable(error, seconds, "gave no whole answer within") from error
 
     @asynccontextmanager
