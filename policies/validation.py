@@ -15,7 +15,7 @@ from grammar.meaning.access import beyond
 from grammar.meaning.environment import ClusterFacts
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic
 from grammar.rules.pods import gangs_of, has_mutual_limit, together, unknown_of_selector
 from grammar.syntax.formatter import print_data
 from grammar.syntax.parser import DECLARING, Lexemes, parse_file
@@ -395,12 +395,13 @@ def check_source(source: Source, schema: Schema, *, has_hints: bool = True) -> C
         return _check(text, schema, by_rules=by_rules).diagnostics
 
     changed = shown(source, file.diagnostics, look)
+    return _told(file, lambda found: changed.get(id(found), found))
 
-    def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        return tuple(changed.get(id(d), d) for d in found)
 
-    policies = (replace(p, diagnostics=known(p.diagnostics)) for p in file.policies)
-    return replace(file, policies=tuple(policies), unread=known(file.unread))
+def _told(file: CheckedFile, change: Callable[[Diagnostic], Diagnostic]) -> CheckedFile:
+    """The file after a change of each diagnostic."""
+    policies = (replace(p, diagnostics=tuple(map(change, p.diagnostics))) for p in file.policies)
+    return replace(file, policies=tuple(policies), unread=tuple(map(change, file.unread)))
 
 
 def stopped_file(source: Source, message: str, hint: str, span: Span = _NOWHERE) -> CheckedFile:
@@ -440,8 +441,16 @@ def _check(source: Source, schema: Schema, *, by_rules: bool = True) -> CheckedF
     from policies.manifests import mendable  # noqa: PLC0415
 
     spans = mendable(source)
-    policies = (replace(p, diagnostics=_mended_in(p.diagnostics, spans)) for p in file.policies)
-    return replace(file, policies=tuple(policies), unread=_mended_in(file.unread, spans))
+
+    def within(found: Diagnostic) -> Diagnostic:
+        """The diagnostic, without a fix outside the spans, which are in order."""
+        if (fix := found.fix) is None:
+            return found
+        place = bisect_right(spans, fix.span.start, key=lambda span: span.start)
+        is_within = place > 0 and spans[place - 1].holds(fix.span)
+        return found if is_within else replace(found, fix=None)
+
+    return _told(file, within)
 
 
 def checked_file(
@@ -505,16 +514,6 @@ def of_objects(file: CheckedFile) -> CheckedFile:
 
     policies = (replace(p, diagnostics=tuple(map(said, p.diagnostics))) for p in file.policies)
     return replace(file, policies=tuple(policies))
-
-
-def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diagnostic, ...]:
-    """The diagnostics, without the fixes outside the spans, which are in order."""
-
-    def is_within(fix: Fix) -> bool:
-        place = bisect_right(spans, fix.span.start, key=lambda span: span.start)
-        return place > 0 and spans[place - 1].holds(fix.span)
-
-    return tuple(d if d.fix is None or is_within(d.fix) else replace(d, fix=None) for d in found)
 
 
 def _further(checked: Checked, *, filled: bool = False) -> Checked:
@@ -582,20 +581,17 @@ def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:
     """
     first: dict[tuple[str, Identity], str] = {}
     for file in files:
-        policies: list[Checked] = []
-        for checked in file.policies:
+        policies = list(file.policies)
+        for number, checked in enumerate(file.policies):
             policy = checked.policy
             line, column = file.source.position(policy.name_span.start)
             here = f"{file.source.name}:{line}:{column}"
             scope = file.source.name if file.private else ""
             there = first.setdefault((scope, identity(policy)), here)
-            policies.append(checked if there == here else _second(checked, there))
+            if there != here:
+                kind = "cluster policy" if policy.cluster else "policy"
+                error = catalogue.duplicate_name(kind, policy.address, policy.name_span)
+                error = replace(error, notes=(f"the first one is at {there}",))
+                found = (*checked.diagnostics, error)
+                policies[number] = replace(checked, diagnostics=found)
         yield _with_resolved(file, tuple(policies))
-
-
-def _second(checked: Checked, there: str) -> Checked:
-    policy = checked.policy
-    kind = "cluster policy" if policy.cluster else "policy"
-    error = catalogue.duplicate_name(kind, policy.address, policy.name_span)
-    error = replace(error, notes=(f"the first one is at {there}",))
-    return replace(checked, diagnostics=(*checked.diagnostics, error))
