@@ -51,7 +51,7 @@ class Memory:
         # Memories that are gone have left their bytes here.
         self.bytes, level = taken.total(), max(taken.values(), default=0)
         while self.bytes > (left := self.most - self.most // _FREED):
-            level = level * 7 // 8
+            level = level * 3 // 4
             for _, part, owner in shares:
                 if self.bytes > left and (more := taken[owner or part] - level) > 0:
                     taken[owner or part] -= part.lose(owner, more)
