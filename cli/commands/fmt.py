@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
 from cli.command import Exit, flags_of, input_source, replace_text
 from cli.render import print_error, put_findings
 from cli.streams import put_line, put_text
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic, mend
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 from policies.hints import with_hints
 from policies.loader import Loaded, is_manifest, load
+from policies.validation import check_source
 
 EXAMPLES = """\
 examples:
   placet fmt policies/
   placet fmt --check policies/
   placet fmt --diff policies/
+  placet fmt --upgrade --diff policies/
   placet fmt - < draft.policy
 """
 
@@ -32,6 +37,8 @@ ARGUMENTS = flags_of("""
     write nothing; list the files that would change
   --diff
     write nothing; show what would change, as a patch
+  --upgrade
+    write the words of earlier versions as they are today, before all else
 """)
 
 
@@ -43,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     unreadable = changed = 0
     for source in loaded.sources:
         # The layout of a manifest, including the rules in it, belongs to its author's tools.
-        text = source.text if is_manifest(source.name) else _formatted(source)
+        new = mend(source, _errors).source if args.upgrade else source
+        text = new.text if is_manifest(source.name) else _formatted(new)
         unreadable += text is None
         is_changed = text not in (None, source.text)
         changed += is_changed
@@ -60,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
     if loaded.problems:
         return Exit.ERROR
     return Exit.FINDINGS if unreadable or (changed and (args.check or args.diff)) else Exit.OK
+
+
+def _errors(source: Source) -> Sequence[Diagnostic]:
+    return [d for d in check_source(source, load_schema()).diagnostics if d.severity == "error"]
 
 
 def _put_difference(source: Source, text: str) -> None:

@@ -180,12 +180,15 @@ policy a {
 def test_old_words_are_written_as_they_are_today(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By `check --fix` alone."""
+    """With `--upgrade` alone."""
     file = tmp_path / "a.policy"
     file.write_text(OLD, encoding="utf-8")
     assert main(["fmt", str(file)]) == Exit.FINDINGS
     assert file.read_text("utf-8") == OLD
-    assert main(["check", "--fix", str(file)]) == Exit.OK
+    assert main(["fmt", "--upgrade", "--check", str(file)]) == Exit.FINDINGS
+    assert file.read_text("utf-8") == OLD
+    assert main(["fmt", "--upgrade", str(file)]) == Exit.OK
     assert file.read_text("utf-8") == NEW
+    assert main(["fmt", "--upgrade", str(file)]) == Exit.OK
     assert main(["check", str(file)]) == Exit.OK
-    assert "fixed 5 mistakes" in capsys.readouterr().out
+    assert "changed" in capsys.readouterr().out
