@@ -1,4 +1,4 @@
-"""Live clusters: their objects, listed once, for the commands about pods.
+"""Live clusters: their objects, listed once, for the commands about pods and for `doctor`.
 
 Everything is read by `get` and `list`, a chunk at a time. What the caller may not read is named as
 a right that is missing, and nothing is guessed in its place.
@@ -7,10 +7,11 @@ a right that is missing, and nothing is guessed in its place.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -52,8 +53,8 @@ Json = dict[str, Any]
 class MissingRightError(CommandError):
     """A missing right to list something."""
 
-    def __init__(self, right: str) -> None:
-        super().__init__(f"you may not {right}", f"ask for the right to {right}, or {OFFLINE}")
+    def __init__(self, right: str, otherwise: str) -> None:
+        super().__init__(f"you may not {right}", f"ask for the right to {right}, or {otherwise}")
         self.right = right
 
 
@@ -63,7 +64,10 @@ class LiveCluster:
     `name` and `namespace` are those of the context; commands without `-n` take this namespace.
     """
 
-    def __init__(self, client: ApiClient, context: Context, runner: asyncio.Runner) -> None:
+    def __init__(
+        self, client: ApiClient, context: Context, runner: asyncio.Runner, otherwise: str
+    ) -> None:
+        self._otherwise = otherwise
         self._client = client
         self._runner = runner
         self.name = context.name or "the service account"
@@ -142,6 +146,19 @@ class LiveCluster:
         about = [e for e in items if (e.get("involvedObject") or {}).get("name") == pod]
         return sorted(about, key=event_time)
 
+    def scheduler_objects(self) -> SchedulerObjects:
+        """What a kube-scheduler depends on. Raises CommandError."""
+        return self._run(self._scheduler_objects())
+
+    async def _scheduler_objects(self) -> SchedulerObjects:
+        maps = Resource("configmaps", path_of(CORE, "configmaps", NAMESPACE))
+        found = {"kind": "ConfigMapList", "items": await self._items(maps)}
+        policies = dict[str, bytes]()
+        for resource in POLICIES:
+            with suppress(MissingRightError):
+                policies |= await self._policies(resource, "")
+        return SchedulerObjects(self.host, json.dumps(found), policies)
+
     async def _read(self, namespace: str) -> Found:
         contents, policies = list[tuple[Path, bytes]](), dict[str, bytes]()
         file, lacks = Path(self.name), dict[str, str]()
@@ -206,12 +223,12 @@ class LiveCluster:
         except ApiError as error:
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
-            raise MissingRightError(_right(resource)) from None
+            raise MissingRightError(_right(resource), self._otherwise) from None
         return sent
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
         same = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
-        hint = f"{same}, or {OFFLINE}"
+        hint = f"{same}, or {self._otherwise}"
         try:
             return self._runner.run(work)
         except (EngineError, GarbageError) as error:
@@ -221,8 +238,13 @@ class LiveCluster:
 
 
 @contextmanager
-def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster]:
-    """The cluster of a context of a kubeconfig. Raises CommandError."""
+def opened(
+    kubeconfig: Path | None, context: str | None, otherwise: str = OFFLINE
+) -> Iterator[LiveCluster]:
+    """The cluster of a context of a kubeconfig; `otherwise` is done without one.
+
+    Raises CommandError.
+    """
     with asyncio.Runner() as runner:
         try:
             chosen = chosen_context(kubeconfig, context)
@@ -230,9 +252,9 @@ def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster
             client = runner.run(connection.__aenter__())
         except ClusterConfigurationError as error:
             hint = error.hint if error.hint and "--kubeconfig" not in error.hint else ONLINE
-            raise CommandError(str(error), f"{hint}; or {OFFLINE}") from None
+            raise CommandError(str(error), f"{hint}; or {otherwise}") from None
         try:
-            yield LiveCluster(client, chosen, runner)
+            yield LiveCluster(client, chosen, runner, otherwise)
         finally:
             runner.run(connection.__aexit__(None, None, None))
 
@@ -252,3 +274,22 @@ def _right(resource: Resource) -> str:
     if resource.name in ("nodes", "namespaces", "clusterplacementpolicies"):
         return f"list {resource.name}"
     return f"list {resource.name} in all namespaces"
+
+
+# ---- what `doctor` reads
+
+# The namespace of ConfigMaps that may hold a configuration of kube-scheduler.
+NAMESPACE = "kube-system"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerObjects:
+    """What a kube-scheduler depends on in a cluster, at the URL of the `server`.
+
+    `config_maps` is the JSON of all ConfigMaps of NAMESPACE. `policies` are the policy objects by
+    `resource/key`, none without the rights to list them.
+    """
+
+    server: str
+    config_maps: str
+    policies: Mapping[str, bytes]

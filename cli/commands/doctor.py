@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cli.command import CommandError, Exit, flags_of, lease
 from cli.doctor.configuration_text import configurations, existing, read_text
@@ -19,14 +19,18 @@ EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
   placet doctor /etc/kubernetes/manifests/kube-scheduler.yaml --policies policies/
-  kubectl get configmaps -n kube-system -o yaml | placet doctor -
+  placet doctor --kubeconfig ~/.kube/config
   placet doctor --probe /etc/kubernetes/kube-scheduler.yaml
 """
 ARGUMENTS = flags_of(
     f"""
-  FILE...
+  [FILE...]
     a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the manifest of a
     kube-scheduler pod; - is standard input
+  --kubeconfig FILE
+    read the ConfigMaps of kube-system in the cluster of this kubeconfig, and its policies
+  --context NAME
+    the same of a context of the kubeconfig
   --policies PATH,
     a policy file or a folder of them: check that the configuration supports these policies; may be
     given again
@@ -54,8 +58,23 @@ ARGUMENTS = flags_of(
 
 
 def run(args: argparse.Namespace) -> int:
-    requirements = read_requirements(args.policies) if args.policies else None
-    texts = [*map(read_text, map(str, args.files))]
+    maps: list[tuple[str, str]] = []
+    objects: Mapping[str, bytes] = {}
+    if args.kubeconfig is not None or args.context is not None:
+        # Importing the client takes longer than the rest of this command.
+        from cli.live import opened  # noqa: PLC0415
+
+        otherwise = "give the file of the configuration"
+        with opened(args.kubeconfig, args.context, otherwise) as live:
+            found = live.scheduler_objects()
+        maps.append((found.server, found.config_maps))
+        objects = found.policies
+    requirements = None
+    if args.policies or objects:
+        requirements = read_requirements(args.policies, objects)
+    texts = [*map(read_text, map(str, args.files)), *maps]
+    if not texts:
+        raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     contexts = [
         ConfigurationContext(
             found,

@@ -13,7 +13,8 @@ from pathlib import Path
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.generator import OUR_LEASE, VERBS
 from cli.doctor.schema import ExtenderEntry
-from cli.world import read_policies
+from cli.world import in_force, read_policies
+from engine.enforced import PolicyNotInForce
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.messages.texts import named
@@ -22,6 +23,7 @@ from grammar.tree.source import Span
 
 # The most names that a message lists.
 SHOWN = 3
+NO_OBJECTS: Mapping[str, bytes] = {}
 # The path of a field, and a diagnostic without a code and a span.
 Found = tuple[str, Diagnostic]
 
@@ -53,7 +55,8 @@ class SchedulerRequirements:
 
     `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
     seconds at most. `words` has all clauses by the word of their kind, and `scores` the bounds that
-    are preferences.
+    are preferences. `is_whole` says that these are all policies: a cluster does not have those in
+    files of a server. `broken` are those that are not in force as they are written.
     """
 
     strict: tuple[str, ...] = ()
@@ -63,6 +66,8 @@ class SchedulerRequirements:
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     longest_wait: float = 0.0
     scores: tuple[str, ...] = ()
+    is_whole: bool = True
+    broken: Sequence[PolicyNotInForce] = ()
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -111,14 +116,22 @@ class ConfigurationContext:
         return "error" if self.requirements is not None and self.requirements.strict else "warning"
 
 
-def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
-    """The requirements of the policies in files and folders.
+def read_requirements(
+    paths: Sequence[Path] | None, objects: Mapping[str, bytes] = NO_OBJECTS
+) -> SchedulerRequirements:
+    """The requirements of the policies in files and folders, and of those in a cluster.
 
-    Raises CommandError for policies with errors.
+    `objects` are the policy objects by `resource/key`; of these, policies with errors count for
+    nothing, as they do there. Raises CommandError for policies in files with errors.
     """
+    schema = load_schema()
+    of_objects = in_force((), objects, schema)
+    found = [*of_objects.in_force.policies]
+    if paths is not None:
+        found += read_policies(paths, schema).validation.policies
     clauses = [
         (f"{policy.policy.address}/{clause.name}", clause)
-        for policy in read_policies(paths, load_schema()).validation.policies
+        for policy in found
         if policy.policy.setting("mode", "enforce") != "audit"
         for part in (policy, *policy.uses)
         for clause in part.policy.clauses
@@ -139,4 +152,6 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         # A pod may wait for a clause of each kind, one after the other.
         longest_wait=sum(longest),
         scores=needing("scores"),
+        is_whole=paths is not None,
+        broken=of_objects.broken,
     )

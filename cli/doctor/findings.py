@@ -320,7 +320,7 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
     Without strict counts that is harmless, and Placet may as well come first.
     """
     ours, needs = context.entry_of("filter"), context.requirements
-    if ours is None or (needs is not None and not needs.strict):
+    if ours is None or (needs is not None and needs.is_whole and not needs.strict):
         return
     # kube-scheduler calls ignorable extenders last (C10).
     order = sorted(context.configuration.extenders, key=lambda e: e.ignorable)
@@ -333,7 +333,7 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
                 hint = (
                     "ignorable extenders come last: set `ignorable: false` and put it before Placet"
                 )
-            if needs is None:
+            if needs is None or not needs.strict:
                 hint += ", or give `--policies` to show that none of them is strict"
             yield found(context.worst, extender.place, message, hint)
 
@@ -504,6 +504,13 @@ def group_preemption(context: ConfigurationContext) -> Iterator[Found]:
         yield warning("", message, hint)
 
 
+def broken_policies(context: ConfigurationContext) -> Iterator[Found]:
+    """Policies of the cluster that are not in force as they are written."""
+    for each in () if context.requirements is None else context.requirements.broken:
+        message = f"policy `{each.policy}` has errors, so {each.instead}: {each.because}"
+        yield warning("", message, "correct the policy")
+
+
 def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
     """The names in a list of plugins of a profile."""
     lists = mapping(mapping(profile, "plugins"), point)
@@ -525,7 +532,7 @@ OF_ALL = _by_code(
     *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
     *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
     *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
-    *(two_gangs, group_preemption),
+    *(two_gangs, group_preemption, broken_policies),
 )
 OF_OURS = _by_code(
     *(connection_checks.url, connection_checks.service_name, missing_verb, gate),

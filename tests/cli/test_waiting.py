@@ -74,6 +74,7 @@ def test_elsewhere_there_is_no_line(
         ("decisions --url {0}", 10),
         ("audit --url {0}", 10),
         ("drift --kubeconfig config", 30),
+        ("doctor --kubeconfig config", 60),
         ("explain shop/a --kubeconfig config", 60),
         ("doctor --probe --url {} scheduler.yaml", 7),
     ],

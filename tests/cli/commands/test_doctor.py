@@ -1,12 +1,15 @@
 """`placet doctor`: formats, flags, the choice of the extender, and errors."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Placet
-from tests.support.scheduler_configs import OTHER, OURS, Json, configuration, ours
+from tests.support.fake_api_server import Answer, fake_api_server
+from tests.support.kubeconfig import kubeconfig
+from tests.support.scheduler_configs import BIND_APART, OTHER, OURS, Json, configuration, ours
 
 
 def written(folder: Path, value: Json | str, name: str = "s.yaml") -> str:
@@ -119,20 +122,53 @@ def test_policies_with_errors_are_an_error(placet: Placet, folder: Path) -> None
     assert "the policies have" in done.err
 
 
-def test_config_maps_of_a_cluster_are_looked_into(placet: Placet) -> None:
-    """As kubectl prints them: one that holds no configuration is passed over."""
-    held = {"s.yaml": json.dumps(configuration(ours("weight")))}
-    maps = [
-        {"kind": "ConfigMap", "metadata": {"name": name, "namespace": "kube-system"}, "data": data}
-        for name, data in (("other", {"a": "b", "c": "["}), ("s", held))
-    ]
-    whole = {"apiVersion": "v1", "kind": "List", "items": maps}
-    found = placet("doctor", "-o", "plain", "-", stdin=json.dumps(whole))
-    start = "standard input kube-system/s/s.yaml: extenders[0].weight: error[weight]"
-    assert found.out.startswith(start)
-    none = placet("doctor", "-", stdin=json.dumps(whole | {"items": maps[:1]}))
+async def test_cluster_is_looked_into(placet: Placet, folder: Path) -> None:
+    """A ConfigMap of kube-system that holds none is passed over."""
+    path = "/api/v1/namespaces/kube-system/configmaps"
+    async with fake_api_server() as server:
+        file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
+        asking = ("doctor", "-o", "plain", "--kubeconfig", str(file))
+        server.put(path, "kube-system/other", data={"a": "b", "c": "["}, binaryData={})
+        none = await asyncio.to_thread(placet, *asking)
+        server.put(
+            path, "kube-system/s", data={"s.yaml": json.dumps(configuration(ours("weight")))}
+        )
+        one = await asyncio.to_thread(placet, *asking)
+        server.answers.append(Answer(403, b""))
+        refused = await asyncio.to_thread(placet, *asking)
+        server.answers.append(Answer(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}'))
+        server.answers.append(Answer(200, b"<html>"))
+        other = await asyncio.to_thread(placet, *asking)
+        url = server.url
     assert none.code == 2
     assert "there is no KubeSchedulerConfiguration in" in none.err
+    assert one.out.startswith(f"{url} kube-system/s/s.yaml: extenders[0].weight: error[weight]")
+    assert refused.code == 2
+    assert "you may not list configmaps in the namespace `kube-system`" in refused.err
+    assert other.code == 2
+    assert "the API server's answer is not a list" in other.err
+
+
+async def test_policies_of_the_cluster_are_compared(placet: Placet, folder: Path) -> None:
+    """A gang waits two minutes; of what the cluster has, nothing else is said to be unused."""
+    gang = 'gang "g" { of pods by peer.labels["job"] at least 3 for at most 2m }'
+    policies = "/apis/placement-policy.scheduling.x-k8s.io/v1/placementpolicies"
+    file = written(folder, configuration(OURS, BIND_APART | {"httpTimeout": "60s"}))
+    async with fake_api_server() as server:
+        config = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
+        server.put(
+            "/api/v1/namespaces/kube-system/configmaps",
+            "kube-system/s",
+            data={"s.yaml": json.dumps(configuration(OURS, BIND_APART))},
+        )
+        asking = ("--bind", "--kubeconfig", str(config), file)
+        without = await asyncio.to_thread(found, placet, *asking)
+        server.put(policies, "ml/broken", spec={"rules": "gang"})
+        broken = await asyncio.to_thread(found, placet, *asking)
+        server.put(policies, "ml/jobs", spec={"podSelector": {}, "rules": gang})
+        short = await asyncio.to_thread(found, placet, *asking)
+    assert set(broken) - set(without) == {("broken-policies", "", "warning")}
+    assert set(short) - set(broken) == {("waiting-bind", "extenders[1].httpTimeout", "error")}
 
 
 def test_nothing_to_look_at_is_an_error(placet: Placet) -> None:

@@ -40,7 +40,13 @@ SUM = """policy sum in namespace "web" {{
 UNSCORED = ours("prioritizeVerb")
 BIND = {"bindVerb": "bind"}
 # Checks that no configuration fails without policies.
-ONLY_WITH_POLICIES = {"no-binder", "waiting-bind", "two-gangs", "group-preemption"}
+ONLY_WITH_POLICIES = {
+    "no-binder",
+    "waiting-bind",
+    "two-gangs",
+    "group-preemption",
+    "broken-policies",
+}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
 OF_FLAGS = {"bind", "gate"}
 # A check of the manifest, which no configuration fails alone.
