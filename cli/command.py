@@ -426,3 +426,8 @@ a running cluster:
   or -A --all-namespaces
     the pods of all namespaces
 """
+
+
+def program() -> str:
+    """The name in help texts: kubectl runs the program `kubectl-placet` as `kubectl placet`."""
+    return "kubectl placet" if Path(sys.argv[0]).stem == "kubectl-placet" else "placet"

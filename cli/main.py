@@ -8,53 +8,14 @@ import signal
 import sys
 from collections.abc import Container, Sequence
 from functools import partial
-from pathlib import Path
 
-from cli.command import Exit, add_flags, module_of
+from cli.command import Exit, add_flags, module_of, program
+from cli.commands import COMMANDS, FIRST
 from cli.render import print_error
 from cli.streams import OutputError, close_output, escaped_streams
 from cli.version import version
 from grammar.messages.diagnostics import UserError, nearest
 
-# Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
-# in a fraction of the time that the server's libraries take.
-# What most people use, in the order in which they come to it.
-_FIRST = {
-    "how": "show a tested policy for what is wished, found by words",
-    "new": "write a policy, its tests and a small cluster, from a recipe",
-    "check": "report errors in policy files",
-    "test": "run the tests of policy files",
-    "explain": "show which policies apply to a pod, and why each node passes or fails",
-    "simulate": "show where pods would go, and what other policies would change",
-    "serve": "run the extender that kube-scheduler calls",
-    "doctor": "report problems in a kube-scheduler configuration",
-    "more": "list the other commands, by what they answer",
-}
-# The others, by what they are about.
-MORE = {
-    "of policies": {
-        "fmt": "format policy files",
-        "eval": "show the value of an expression for a pod and a node",
-        "repl": "try expressions and clauses on a cluster interactively",
-        "schema": "show what policies can read",
-        "compile": "print what portable policies say about a pod in Kubernetes' own words",
-        "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
-    },
-    "of a running Placet": {
-        "status": "show what the running Placet is and knows",
-        "decisions": "show what the running Placet decided about pods",
-        "audit": "show which pods policies in audit mode would have kept pending",
-        "drift": "show which pods break rules where they are, and what a repair would do",
-        "ui": "show in the browser what the running Placet decided, and why",
-    },
-    "of an installation": {
-        "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
-        "manifests": "print the manifests that install Placet with a second kube-scheduler",
-        "scheduler-config": "write a kube-scheduler configuration that calls Placet",
-        "conformance": "hold any extender to what kube-scheduler expects of it",
-    },
-}
-COMMANDS = {**_FIRST, **{name: text for of in MORE.values() for name, text in of.items()}}
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
@@ -131,11 +92,6 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     return f"there is no flag `{flag}`", hint
 
 
-def program() -> str:
-    """The name in help texts: kubectl runs the program `kubectl-placet` as `kubectl placet`."""
-    return "kubectl placet" if Path(sys.argv[0]).stem == "kubectl-placet" else "placet"
-
-
 def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
     """The parser of all commands; only the wanted ones have their arguments."""
     parser = argparse.ArgumentParser(
@@ -150,7 +106,7 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
         described = f"{summary[0].upper()}{summary[1:]}."
         # Without a help text, a command is not listed.
         add = partial(commands.add_parser, command, description=described, allow_abbrev=False)
-        sub = add(help=summary) if command in _FIRST else add()
+        sub = add(help=summary) if command in FIRST else add()
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
         sub.epilog = _EPILOG
         if command in wanted:

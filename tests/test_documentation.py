@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import module_of
-from cli.main import COMMANDS
+from cli.commands import COMMANDS
 from cli.version import RELEASE
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import COMMANDS
+from cli.commands import COMMANDS
 from tests.cli.conftest import Placet, placet
 from tests.cli.test_serve import Server, serving
 

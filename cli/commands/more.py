@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cli.command import Exit, Flag
+from cli.command import Exit, Flag, program
+from cli.commands import MORE
 
 EXAMPLES = """\
 examples:
@@ -14,8 +15,6 @@ ARGUMENTS: tuple[Flag, ...] = ()
 
 
 def run(_args: argparse.Namespace) -> int:
-    from cli.main import MORE, program  # noqa: PLC0415 - it runs this module
-
     for about, commands in MORE.items():
         print(f"{about}:")
         print(*(f"  {name:<18}{summary}" for name, summary in commands.items()), "", sep="\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.command import given_path, unreadable
-from cli.main import COMMANDS, MORE, parser_of
+from cli.commands import COMMANDS, MORE
+from cli.main import parser_of
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod
 
