@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import DATA, CommandError, Exit, flags_of, input_source, replace_text
+from cli.command import DATA, FROZEN, CommandError, Exit, flags_of, input_source, replace_text
 from cli.render import REPORT, Finding, cases_of, fails, print_error, put_note, put_report, totals
 from cli.streams import PassingLine, put_line
 from grammar.checker.policy_checker import Checked
@@ -28,14 +28,18 @@ EXAMPLES = """\
 examples:
   placet check policies/
   placet check --fix shop.policy
+  placet check --portable --frozen-label app policies/
   helm template shop | placet check -
   placet check --strict --output github --cluster cluster.json policies/
 """
 
 
-QUESTION = flags_of("""
+QUESTION = flags_of(f"""
   --cost
     show what each expression can cost for one node
+  --portable
+    show which clauses autoscalers can be told of, and why not of the others
+{FROZEN}
 """)
 ARGUMENTS = (
     *flags_of(f"""
@@ -60,8 +64,9 @@ _LONGEST = 72
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.output != "human" and args.cost:
-        raise CommandError("`--cost` works only with the human format", "leave out `--output`")
+    if args.output != "human" and (args.cost or args.portable):
+        flag = "--cost" if args.cost else "--portable"
+        raise CommandError(f"`{flag}` works only with the human format", "leave out `--output`")
     schema = load_schema()
     given = input_source(args.paths)
     if given is not None and args.fix:
@@ -131,6 +136,8 @@ def _put(
         for file in validation.files:
             for checked in file.policies:
                 _put_costs(checked, file.source)
+    if args.portable:
+        _put_portability(args, validation)
     return findings
 
 
@@ -168,6 +175,27 @@ def _line_and_column(source: Source, span: Span) -> str:
     """The line and the column where a span begins: `3:14`."""
     line, column = source.position(span.start)
     return f"{line}:{column}"
+
+
+def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
+    """Prints which clauses that reject nodes autoscalers can be told of."""
+    # Importing the engine takes as long as the rest of a check.
+    from engine.objects.request_pod import ObjectCodec  # noqa: PLC0415
+    from engine.portable.portable_clauses import portability  # noqa: PLC0415
+    from engine.selectors.terms import Frozen  # noqa: PLC0415
+
+    codec, frozen = ObjectCodec(load_schema()), Frozen.of(args.frozen_label, args.frozen_annotation)
+    for checked in (c for c in validation.policies if not c.broken):
+        policy, verdicts = checked.policy, portability(checked, codec, frozen)
+        said = "portable" if policy.portable else "not `portable`, so nobody is told"
+        print(f"policy {policy.address} ({said})")
+        if not verdicts:
+            print("  no clause rejects nodes")
+        for verdict in verdicts:
+            told = "told as it is" if verdict.exact else "told in part; Placet rejects more nodes"
+            said = f"stays in Placet: {verdict.reason}" if verdict.reason else told
+            print(f"  {verdict.clause or 'all clauses'}: {said}")
+        print()
 
 
 def _mended(source: Source, schema: Schema) -> Mended:

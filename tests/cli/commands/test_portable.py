@@ -1,4 +1,4 @@
-"""`placet compile`, with and without a pod, and what `placet explain` shows of a form."""
+"""`placet check --portable`, `placet compile`, and what `placet explain` shows of a form."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def write(file: Path, value: Object) -> None:
     file.write_text(yaml.safe_dump(value))
 
 
-def test_without_a_pod_it_says_what_can_be_told(placet: Placet) -> None:
-    done = placet("compile", "--policies", "web.policy")
+def test_check_says_what_can_be_told(placet: Placet) -> None:
+    done = placet("check", "--portable", "web.policy")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
         "policy shop/web (portable)\n"
@@ -48,25 +48,30 @@ def test_without_a_pod_it_says_what_can_be_told(placet: Placet) -> None:
         "  room: stays in Placet: `node.free` is no label of the node\n\n"
         "policy soft (not `portable`, so nobody is told)\n"
         "  no clause rejects nodes\n\n"
+        "2 policies in 1 file: no problems found\n"
     )
-    done = placet("compile", "--policies", "web.policy", "--frozen-label", "app")
+    done = placet("check", "--portable", "--frozen-label", "app", "web.policy")
     assert "  apart: told as it is\n" in done.out
 
 
-def test_it_names_a_policy_whose_pods_can_change(placet: Placet, folder: Path) -> None:
+def test_check_names_a_policy_whose_pods_can_change(placet: Placet, folder: Path) -> None:
     selector = 'for pods where pod.labels["x"] == "y"'
     text = f'cluster policy p {{ portable {selector} filter "f" {{ require true }} }}'
     (folder / "p.policy").write_text(text)
-    done = placet("compile", "--policies", "p.policy")
+    done = placet("check", "--portable", "p.policy")
     line = '  all clauses: stays in Placet: its `for`: `pod.labels["x"]` can change\n'
     assert line in done.out
-    assert placet("compile", "--pod-file", "pod.yaml").code == 2
+    done = placet("check", "--portable", "-o", "json", "p.policy")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        "error: `--portable` works only with the human format",
+    )
 
 
 def test_a_clause_that_is_told_in_part(placet: Placet, folder: Path) -> None:
     text = 'limit "l" { pods where "a" in peer.labels per zone at most 0 strict mutual }'
     (folder / "p.policy").write_text(f"cluster policy p {{ {text} }}")
-    done = placet("compile", "--policies", "p.policy")
+    done = placet("check", "--portable", "p.policy")
     assert "  l: told in part; Placet rejects more nodes\n" in done.out
 
 
