@@ -317,10 +317,7 @@ def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span
 
 
 def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    more = similar(name, candidates, span)
-    if name == "not":
-        more = {"hint": "write `!`", "fix": Fix(span, "!")}
-    return _error("P0103", f"unknown function `{name}`", span, **more)
+    return _error("P0103", f"unknown function `{name}`", span, **similar(name, candidates, span))
 
 
 def no_overload(what: str, found: Sequence[Type], span: Span) -> Diagnostic:
