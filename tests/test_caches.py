@@ -162,6 +162,7 @@ DICTIONARIES = {
         "engine/program/item_kinds.py: ItemKinds._column",
     ),
     TERMINAL: (
+        "cli/comparison/worlds.py: WorldMaker._literals",
         "cli/language_server/server.py: PolicyServer._validators",
         "cli/policy_tests/runner.py: FixtureEngine._holds",
         "cli/policy_tests/runner.py: FixtureEngine._verdicts",

@@ -58,6 +58,7 @@ PAGES: Mapping[str, World] = {
     "explain.md": World("explain", 100, "policy.yaml", SCARCE),
     "extension-points.md": ELSEWHERE,
     "gangs.md": World("gangs"),
+    "gitops.md": ELSEWHERE,
     "simulate.md": World("simulate", 100),
     "troubleshooting.md": ELSEWHERE,
 }

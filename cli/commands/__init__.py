@@ -23,6 +23,7 @@ FIRST = {
 # The others, by what they are about.
 MORE = {
     "of policies": {
+        "compare": "show which policies an edit makes stricter or laxer, each with a test",
         "fmt": "format policy files",
         "eval": "show the value of an expression for a pod and a node",
         "repl": "try expressions and clauses on a cluster interactively",
