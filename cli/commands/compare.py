@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import subprocess
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 from cli import replicas
 from cli.command import CommandError, Exit, flags_of
@@ -112,7 +112,7 @@ def _given(path: str) -> Sequence[Source]:
     revision, colon, inside = path.partition(":")
     if Path(path).exists() or not colon:
         return sources_of([Path(path)])
-    archive = ["git", "archive", "--format=tar", f"{revision}^{{}}", "--", inside or "."]
+    archive = ["git", "archive", "--format=zip", f"{revision}^{{}}", "--", inside or "."]
     try:
         done = subprocess.run(archive, capture_output=True, check=True)  # noqa: S603 - no shell
     except (OSError, subprocess.CalledProcessError) as error:
@@ -120,8 +120,8 @@ def _given(path: str) -> Sequence[Source]:
         hint = "name a revision and a path below this folder, as in `HEAD~1:policies`"
         raise CommandError(f"cannot read `{path}`: {said.splitlines()[-1]}", hint) from None
     with TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=BytesIO(done.stdout)) as tar:
-            tar.extractall(folder, filter="data")
+        with ZipFile(BytesIO(done.stdout)) as archived:
+            archived.extractall(folder)
         sources = sources_of([Path(folder) / (inside or ".")])
     return [replace(s, name=f"{revision}:{Path(s.name).relative_to(folder)}") for s in sources]
 
