@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.command import Flag, module_of
-from cli.main import COMMANDS
+from cli.commands import COMMANDS
 from tests.cli.conftest import Placet
 from tests.support.hostile_documents import DOCUMENTS
 

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.cache.cache import Cache
-from engine.cluster.data_sources import SourceState
+from engine.cluster.data_watching import SourceState
 from engine.data import RowSample
 from engine.engine import Engine
 from engine.fairness import ByteAccounts
