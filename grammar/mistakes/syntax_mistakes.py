@@ -184,7 +184,10 @@ def _clause(place: Misplaced) -> Iterator[Diagnostic]:
     if (close := nearest(word, ITEMS)) is not None and not place.behind:
         hint = f"did you mean `{close}`?"
         from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
-        yield Remedy(lexemes.span(at, at), close, hint, len(from_list) == 1).on(found)
+        if lexemes[at + 1].text in (":", "=", "-"):
+            yield replace(found, hint=hint)
+        else:
+            yield Remedy(lexemes.span(at, at), close, hint, len(from_list) == 1).on(found)
     why = habits.NEEDLESS_ITEMS.get(word)
     is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
     # A sentence about them is another thing.

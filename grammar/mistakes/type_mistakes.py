@@ -251,6 +251,8 @@ class Remedies(NameRemedies):
             operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
+        if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
+            return Remedy(expr.span, row.here.replace("{0}", "now"))
         if (why := habits.elsewhere(name)) is not None:
             return Remedy(expr.span, "", why, whole=False)
         row = habits.find((habits.DEFAULTS,), name)
@@ -432,6 +434,11 @@ class Remedies(NameRemedies):
                 made = f"{grouped(expr)}.hasValue()"
             case _ if kind.is_record and is_read(expr):
                 made = f"has({text})"
+            case "string" if isinstance(expr, ast.Literal):
+                made = str(expr.value)
+                if not re.match(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]", made):
+                    return None
+                hint = f"write `{made}`, without quotes"
             case "string" if (
                 is_read(expr)
                 and isinstance(expr, ast.Index | ast.Select)

@@ -376,6 +376,8 @@ def _of_pods(expr: ast.Expr) -> _Conditions | None:
         case ast.Comprehension("filter", target, (name,), (body,)):
             inner = _of_pods(target)
             return None if inner is None else (*inner, (name, body))
+        case ast.Comprehension("map", target, (_,), (_,)):
+            return _of_pods(target)
         case _:
             return None
 
