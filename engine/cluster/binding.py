@@ -140,8 +140,18 @@ class Binder:
             raise RefusedError(f"the pod is being bound to `{known.node}`")
         first.clients.append(client)
         # A cancelled call does not stop the work, because the Binding may have been sent.
-        with nullcontext() if client is first else client.waiting():
+        if client is first:
             await asyncio.shield(task)
+            return
+        for part in self._engine.parts:
+            part.joined(binding.uid)
+        ends = {task} if client.ended is None else {task, client.ended}
+        with client.waiting():
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            first.clients.remove(client)
+            raise WaitedInVainError("kube-scheduler has ended a call of bind")
+        task.result()
 
     async def follow(self) -> None:
         """Forget bound pods that are gone and that no watch has shown, until cancelled.

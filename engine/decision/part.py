@@ -117,6 +117,9 @@ class DecisionPart:
         """
         return 0.0
 
+    def joined(self, uid: str) -> None:
+        """Another kube-scheduler asks to bind a pod whose call waits."""
+
     def give_up(self, uid: str, *, is_late: bool = True) -> None:
         """Ends the wait of a pod whose time is over, or whose bind call has ended."""
 

@@ -245,6 +245,10 @@ class Gangs(DecisionPart):
             self._complete(gang)
         return max(0.0, gang.until - now)
 
+    def joined(self, uid: str) -> None:
+        if (gang := self.known.placed(uid)) is not None:
+            self._attempts.refusals.came(gang, uid)
+
     def give_up(self, uid: str, *, is_late: bool = True) -> None:
         if (gang := self.known.placed(uid)) is not None:
             gone = "client gone", "kube-scheduler has ended a call of bind"

@@ -136,6 +136,24 @@ async def test_a_call_of_the_next_scheduler_is_held_when_that_of_a_frozen_one_en
     assert (world.aside, world.everywhere()) == (0, set())
 
 
+async def test_calls_that_end_while_another_one_is_held_are_not_kept() -> None:
+    """As of a next kube-scheduler whose requests end early."""
+    world = WaitingWorld(GANG)
+    world.create("a")
+    world.create("b")
+    first = world.start("a", asyncio.get_running_loop().create_future())
+    await rest()
+    for _ in range(20):
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = world.start("a", ended)
+        await rest()
+        ended.set_result(None)
+        assert "kube-scheduler has ended a call of bind" in await failed(task)
+    assert (world.aside, first.done()) == (1, False)
+    await asyncio.gather(first, world.start("b"))
+    assert world.everywhere() == {"a", "b"}
+
+
 async def test_the_next_scheduler_has_its_members_bound() -> None:
     world = WaitingWorld(GANG)
     world.create("a")

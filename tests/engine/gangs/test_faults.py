@@ -47,6 +47,19 @@ def test_a_node_where_a_member_is_held_has_not_refused_it() -> None:
     assert world.ask("m0") == ["a1"]
 
 
+def test_a_third_scheduler_asks_about_a_held_member() -> None:
+    """The second one has joined its call, so the member has taken its place."""
+    world = in_racks(["a1", "a2", "b1", "b2"], "2")
+    world.create(*names("m", 3))
+    assert world.place("m0")
+    for _ in range(3):
+        world.now += 0.1
+        assert world.ask("m0") == ["a1"]
+        world.gangs.joined(world.pods["m0"]["metadata"]["uid"])
+    assert [world.place(name) for name in ("m1", "m2")] == [True, False]
+    assert world.ended == dict.fromkeys(names("m", 3), "")
+
+
 def test_an_edit_of_another_policy_gives_no_gang_up() -> None:
     """A file is compiled anew as a whole; the clause means the same."""
     world = HeldWorld()
