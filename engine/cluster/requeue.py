@@ -65,6 +65,8 @@ _MOST_LOOKS = 20
 # way to a node.
 _AGAIN_SECONDS = 10.0
 _MOST_PER_MINUTE = 4
+# The pause between two times that one pod is woken, while kube-scheduler has not asked about it.
+_WAKE_SECONDS = 1.0
 _MINUTE_SECONDS = 60.0
 # kube-scheduler retries after errors by itself, in ten seconds at most, and nothing hurries it.
 _REJECTED = "Unschedulable"
@@ -166,8 +168,10 @@ class Requeuer:
 
     async def wake(self, uids: Iterable[str], snapshot: Snapshot, now: str) -> None:
         """Requeue rejected pods at once, because they would pass now. Raises as `requeue`."""
-        there, found = snapshot.pending, filter(None, map(self._rejected_pods.find, uids))
-        waiting = [(r, r.due) for r in found if self._waiting(r.pod, there, written=False)]
+        there, since = snapshot.pending, self._clock() - _WAKE_SECONDS
+        found = filter(None, map(self._rejected_pods.find, uids))
+        due = (r for r in found if not r.was_told(since))
+        waiting = [(r, r.due) for r in due if self._waiting(r.pod, there, written=False)]
         for first in range(0, len(waiting), _AT_ONCE):
             part = waiting[first : first + _AT_ONCE]
             await asyncio.gather(*(self._requeue(each, due, now) for each, due in part))

@@ -284,6 +284,10 @@ class RejectedPod:
     def bytes(self) -> int:
         return self.pod.undecoded_bytes
 
+    def was_told(self, since: float) -> bool:
+        """Whether it was requeued since a time, and kube-scheduler has not asked about it yet."""
+        return self.is_requeued and self.due - self.pause > since
+
 
 # kube-scheduler writes the condition of a pod within this time after our answer.
 _WRITTEN_SECONDS = 10.0

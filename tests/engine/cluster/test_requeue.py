@@ -195,6 +195,16 @@ async def test_requeues_of_which_a_frozen_scheduler_hears_late_count_as_one() ->
     assert await wakes(6, asks=True) == 3, "four within a minute"
 
 
+async def test_a_pod_is_woken_once_a_second_at_most_until_kube_scheduler_asks() -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    snapshot = dataclasses.replace(snapshot_of([]), pending=scene.pending)
+    for _ in range(50):
+        scene.time += 0.1
+        await scene.requeuer.wake(["a"], snapshot, NOW)
+    assert len(scene.sent) == 5
+
+
 async def test_a_pod_is_requeued_four_times_a_minute_at_most() -> None:
     """Even if filter offers it a node each time, and rejects it again because that was taken."""
     scene = Scene(passing={"a"})
