@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ examples:
   placet compare --in-force policies/
 """
 
+_REVISION = "name a revision and a path below this folder, as in `HEAD~1:policies`"
 ARGUMENTS = flags_of(f"""
   PATH...
     the old and the new policies: each a file, a folder, or REVISION:PATH of git
@@ -110,15 +112,16 @@ def _valid(sources: Sequence[Source], schema: Schema) -> Validation:
 def _given(path: str) -> Sequence[Source]:
     """The policy files of a path, or of a revision of git. Raises CommandError."""
     revision, colon, inside = path.partition(":")
-    if Path(path).exists() or not colon:
+    if not colon or os.path.exists(path):  # noqa: PTH110 - `Path` raises for a long name
         return sources_of([Path(path)])
+    if revision.startswith("-") or Path(inside).is_absolute():
+        raise CommandError(f"`{path}` is no revision and path", _REVISION)
     archive = ["git", "archive", "--format=zip", f"{revision}^{{}}", "--", inside or "."]
     try:
         done = subprocess.run(archive, capture_output=True, check=True)  # noqa: S603 - no shell
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
-        hint = "name a revision and a path below this folder, as in `HEAD~1:policies`"
-        raise CommandError(f"cannot read `{path}`: {said.splitlines()[-1]}", hint) from None
+        raise CommandError(f"cannot read `{path}`: {said.splitlines()[-1]}", _REVISION) from None
     with TemporaryDirectory() as folder:
         with ZipFile(BytesIO(done.stdout)) as archived:
             archived.extractall(folder)
@@ -136,11 +139,9 @@ def _in_force(args: argparse.Namespace) -> Sequence[Source]:
             names = {each.origin: each.address for each in known.policies}
             asked = (replica.answer("/policies", PolicyDetail, each) for each in names.values())
             details = [await each for each in asked]
-        # The name of an object has no ending, and its text is YAML.
-        return [
-            Source(each.origin if Path(each.origin).suffix else f"{each.origin}.yaml", each.text)
-            for each in details
-            if each is not None
-        ]
+        # The text of an object is YAML, and its name may have a dot.
+        kinds = "placementpolicies/", "clusterplacementpolicies/"
+        named = [(e.origin, e.text) for e in details if e is not None]
+        return [Source(f"{n}.yaml" if n.startswith(kinds) else n, text) for n, text in named]
 
     return asyncio.run(read())

@@ -107,10 +107,9 @@ def _rules(checked: Checked) -> tuple[object, Mapping[str, object]]:
     """All that a version says, and the parts that decide no node, by name."""
     parts = [part.policy for part in (checked, *checked.uses)]
     items = [replace(part, name="", values=(), parameters=()) for part in parts]
-    settings = {name: checked.policy.setting(name, "") for name in ("weight", "mode")}
     silent = {c.name: c for p in parts for c in p.clauses if c.verb != "filter" or c.held_seconds}
-    repair = {"repair": checked.policy.repair}
-    return items, {**{k: v for k, v in settings.items() if v}, **repair, **silent}
+    weight = checked.policy.setting("weight", "")
+    return items, {"weight": weight, "repair": checked.policy.repair, **silent}
 
 
 def _search(found: PolicyAnswer, maker: WorldMaker, schema: Schema, worlds: int) -> None:

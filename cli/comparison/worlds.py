@@ -221,7 +221,7 @@ class WorldMaker:
                 return max(0, pick.choice(literals[kind.name]))
             case Type("quantity") if len(literals["double"]) > 1 and pick.random() < 0.5:
                 return amount(
-                    int(10 * NANO * pick.choice(literals["double"])) + pick.randint(-1, 1)
+                    int(10 * NANO * min(pick.choice(literals["double"]), 1e6)) + pick.randint(-1, 1)
                 )
             case Type("quantity"):
                 return amount(sum(pick.choices(literals["quantity"], k=pick.randint(1, 2))))

@@ -114,6 +114,9 @@ def test_a_revision_of_git(placet: Placet, folder: Path) -> None:
         (("--in-force", "--url", "http://127.0.0.1:1", "new.policy"), "cannot reach"),
         (("new.policy", "none.policy"), "`none.policy` does not exist"),
         (("new.policy", "broken.policy"), "the policies have 1 error"),
+        (("--", "--output=a:new.policy", "new.policy"), "is no revision and path"),
+        (("HEAD:/new.policy", "new.policy"), "`HEAD:/new.policy` is no revision and path"),
+        (("x" * 300, "new.policy"), "cannot read `xxx"),
     ],
 )
 def test_a_mistake_is_an_error(
