@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from cli.command import FROZEN, OUTPUT, POD_FILE, POLICIES, CommandError, Exit, flags_of
+from cli.command import FROZEN, POD_FILE, POLICIES, CommandError, Exit, flags_of
 from cli.console import put_document
 from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
@@ -24,15 +24,11 @@ EXAMPLES = """\
 examples:
   placet compile --pod-file pod.yaml --policies policies/
   placet compile --pod-file pod.yaml --policies policies/ --frozen-label app
-  placet compile --pod-file pod.yaml --policies policies/ --every -o json
 """
 
 
 ARGUMENTS = flags_of(f"""
-{POD_FILE}{POLICIES}
-  --every
-    also policies that are not `portable`
-{FROZEN}{OUTPUT}
+{POD_FILE}{POLICIES}{FROZEN}
 """)
 
 
@@ -46,16 +42,13 @@ def run(args: argparse.Namespace) -> int:
     pod = RequestPodReader(codec).read(read_pod(args.pod_file).body)
     exempt = Exemptions(SYSTEM_NAMESPACES, by_annotation=True)
     frozen = Frozen.of(args.frozen_label, args.frozen_annotation)
-    form = form_of(pod, policies.registry, exempt, frozen, every=args.every)
+    form = form_of(pod, policies.registry, exempt, frozen)
     addition = added(pod, form)
-    if args.output is None:
-        for line in _notes(f"{pod.namespace}/{pod.name}", form, addition):
-            print(f"# {line}")
+    for line in _notes(f"{pod.namespace}/{pod.name}", form, addition):
+        print(f"# {line}")
     if addition.annotation:
         annotations = {"annotations": {FORM: addition.annotation}}
-        put_document({"metadata": annotations, "spec": addition.spec}, args.output or "yaml")
-    elif args.output is not None:
-        put_document({}, args.output)
+        put_document({"metadata": annotations, "spec": addition.spec}, "yaml")
     return Exit.OK
 
 

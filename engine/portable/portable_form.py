@@ -82,24 +82,18 @@ def form_of(
     exemptions: Exemptions,
     frozen: Frozen,
     *,
-    every: bool = False,
     using: Using = lambda _: nullcontext(),
 ) -> PortableForm:
     """What the portable policies that concern a pod say about it, and go on to say.
 
-    With `every`, all policies count as portable ones. `using` charges a policy for its time. Raises
-    BadObjectError.
+    `using` charges a policy for its time. Raises BadObjectError.
     """
     if not registry.complete or exemptions.reason(pod):
         return PortableForm()
-
-    def is_told(program: Program) -> bool:
-        return every or program.source.policy.portable
-
     parts: list[tuple[Program, Part]] = []
     programs, left = _concerning(pod, registry, frozen, using)
-    left = [(program, each) for program, each in left if is_told(program)]
-    for program in filter(is_told, programs):
+    left = [(program, each) for program, each in left if program.source.policy.portable]
+    for program in (each for each in programs if each.source.policy.portable):
         try:
             with using(program.address):
                 said = [*parts_of(program.source, pod.pod, frozen, exemptions.namespaces)]

@@ -54,7 +54,6 @@ def said(found: PortableForm) -> tuple[list[str], list[tuple[str, str]]]:
 def test_only_portable_policies_say_something() -> None:
     policies = f"cluster policy a {{ portable {POOL} }} cluster policy b {{ {ARM} }}"
     assert said(form(policies)) == (["a"], [])
-    assert said(form(policies, every=True)) == (["a", "b"], [])
 
 
 def test_the_policy_that_governs_says_something_and_others_do_not() -> None:
