@@ -45,6 +45,7 @@ from engine.errors import (
     RefusedError,
     WaitedInVainError,
     WaitingError,
+    own_text,
     why,
 )
 from engine.fairness import FairShares
@@ -150,7 +151,7 @@ class Binder:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             first.clients.remove(client)
-            raise WaitedInVainError("kube-scheduler has ended a call of bind")
+            raise WaitedInVainError(own_text("kube-scheduler has ended a call of bind"))
         task.result()
 
     async def follow(self) -> None:
