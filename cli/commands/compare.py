@@ -89,10 +89,10 @@ def _told(found: PolicyAnswer) -> Iterator[str]:
 
 def _finding(found: PolicyAnswer, sources: Mapping[int, Source], fail_on: str) -> Finding:
     """The finding about a policy; what is neither stricter nor laxer is both."""
-    fails = fail_on == "different" or fail_on in found.tests
+    is_wrong = fail_on == "different" or fail_on in found.tests
     message = f"policy {found.policy.address} is {found.text}"
     span, notes = found.policy.name_span, tuple(found.tests.values())
-    severity: Severity = "error" if fails else "warning"
+    severity: Severity = "error" if is_wrong else "warning"
     source = sources[id(found.versions[1] or found.versions[0])]
     return Diagnostic(found.answer, severity, message, span, notes=notes), source
 

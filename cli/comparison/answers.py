@@ -17,7 +17,7 @@ from grammar.tree.printer import print_string
 from grammar.tree.source import Source
 from policies.validation import identity
 
-BOTH: frozenset[Direction] = frozenset(get_args(Direction))
+_DIRECTIONS: Sequence[Direction] = get_args(Direction)
 # How many worlds are made for one that can be asked about.
 _MOST_TRIES = 3
 
@@ -27,13 +27,13 @@ class PolicyAnswer:
     """An answer about a policy: a test for each direction in which the versions differ.
 
     Each holds with the new version, or with the old one of a policy that is removed, and fails with
-    the other. `excluded` are directions that a proof excludes. So many `worlds` were asked. What is
-    `beside` differs, and decides no node: points, victims, waits.
+    the other. So many `worlds` were asked, unless both have `equal` rules. What is `beside`
+    differs, and decides no node: points, victims, waits.
     """
 
     versions: Pair
     tests: dict[Direction, str] = field(default_factory=dict)
-    excluded: frozenset[Direction] = frozenset()
+    equal: bool = False
     worlds: int = 0
     beside: Sequence[str] = ()
 
@@ -49,17 +49,16 @@ class PolicyAnswer:
         """`equal`, `stricter`, `laxer`, `neither`, or `unknown` where no difference was found."""
         if self.tests:
             return "neither" if len(self.tests) > 1 else next(iter(self.tests))
-        return "equal" if self.excluded == BOTH else "unknown"
+        return "equal" if self.equal else "unknown"
 
     @property
     def text(self) -> str:
         """The answer in words."""
-        searched, left = f"found in {self.worlds} worlds", BOTH - self.excluded - self.tests.keys()
+        searched = f"found in {self.worlds} worlds"
         if self.answer == "unknown":
-            others = "".join(f"; not {way}, as proven" for way in sorted(self.excluded))
-            return f"no difference {searched}{others}"
-        nothing = "".join(f"; nothing {way} {searched}" for way in left)
-        return f"{self.answer}{nothing}"
+            return f"no difference {searched}"
+        left = [way for way in _DIRECTIONS if way not in self.tests] if self.tests else ()
+        return self.answer + "".join(f"; nothing {way} {searched}" for way in left)
 
     @property
     def as_json(self) -> Mapping[str, object]:
@@ -68,7 +67,6 @@ class PolicyAnswer:
             "old": self.versions[0] is not None,
             "new": self.versions[1] is not None,
             "answer": self.answer,
-            "excluded": sorted(self.excluded),
             "worlds": self.worlds,
             "tests": self.tests,
             "notCompared": list(self.beside),
@@ -96,9 +94,8 @@ def compared(versions: Pair, schema: Schema, worlds: int) -> PolicyAnswer:
     if len(rules) > 1:
         found.beside = [name for name, said in rules[0][1].items() if said != rules[1][1].get(name)]
         found.beside += [name for name in rules[1][1] if name not in rules[0][1]]
-    if len(rules) > 1 and rules[0] == rules[1]:
-        found.excluded = BOTH
-    if found.excluded != BOTH:
+        found.equal = rules[0] == rules[1]
+    if not found.equal:
         _search(found, WorldMaker(given, schema), schema, worlds)
     return found
 
@@ -116,7 +113,7 @@ def _search(found: PolicyAnswer, maker: WorldMaker, schema: Schema, worlds: int)
     """Looks for a test of each direction."""
     court = Court(found.versions, schema)
     for _ in range(_MOST_TRIES * worlds):
-        if found.tests.keys() == BOTH or found.worlds == worlds:
+        if len(found.tests) == len(_DIRECTIONS) or found.worlds == worlds:
             return
         differences = court.differences(maker.world())
         found.worlds += differences is not None

@@ -168,16 +168,13 @@ class WorldMaker:
             for key in self._keys.keys() & {text for text in texts if isinstance(text, str)}:
                 self._keys[key] += [t for t in texts if isinstance(t, str) and t != key]
 
-    def world(self, base: SmallWorld | None = None) -> SmallWorld:
-        """A random world; a `base` gives its fields to nodes, and to the pod in question."""
+    def world(self) -> SmallWorld:
+        """A random world."""
         pick = self._random
         nodes = [
             Thing("node", f"node-{at}", self._fields("node")) for at in range(pick.choice((1, 2)))
         ]
         pod = Thing("pod", f"{pick.choice(self._namespaces)}/web-1", self._fields("pod"))
-        if base is not None:
-            nodes = [_under(each, base) if pick.random() < 0.8 else each for each in nodes]
-            pod = _under(pod, base)
         placed = []
         for at in range(pick.randint(0, pick.choice((1, self._most)))):
             alike = {k: v for k, v in pod.fields.items() if k not in ("requests", "spec")}
@@ -242,13 +239,6 @@ class WorldMaker:
         pick = self._random
         text: str = pick.choice(near if near and pick.random() < 0.9 else self._literals["string"])
         return text if pick.random() < 0.85 else pick.choice((f"{text}x", f"x{text}", text[:-1]))
-
-
-def _under(thing: Thing, base: SmallWorld) -> Thing:
-    """The thing with the fields and the namespace of the last one of this kind in a base."""
-    given = next(each for each in reversed(base.things) if each.kind == thing.kind)
-    name = given.name if thing.kind == "pod" else thing.name
-    return replace(thing, name=name, fields={**thing.fields, **given.fields})
 
 
 # ---- verdicts
