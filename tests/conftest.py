@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.objects.remembered import Memory
 from grammar.meaning.schema import Schema, load_schema
 from tests.support.books import register_profiles
 from tests.support.fake_clock import FakeClockLoop
@@ -23,6 +24,19 @@ register_profiles()
 @pytest.fixture(scope="session")
 def schema() -> Schema:
     return load_schema()
+
+
+@pytest.fixture
+def memory_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Memory]:
+    """Gives this thread a memory of so many bytes."""
+
+    def given(most: int) -> Memory:
+        memory = Memory(most)
+        monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+        monkeypatch.setattr("engine.decision.verb_call.MOST_REMEMBERED", most)
+        return memory
+
+    return given
 
 
 class StartedPrograms:

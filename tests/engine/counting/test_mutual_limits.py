@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
@@ -153,11 +153,10 @@ def test_its_text_is_known_and_the_pod_is_tried_again_when_it_would_pass() -> No
 
 
 def test_what_it_keeps_is_of_its_namespace_and_of_the_thread_that_decides(
-    monkeypatch: pytest.MonkeyPatch,
+    memory_of: Callable[[int], Memory],
 ) -> None:
     """A server compiles policies in other threads."""
-    memory = Memory(MOST_REMEMBERED)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    memory = memory_of(MOST_REMEMBERED)
     of_namespace = APART.replace("cluster policy apart {", 'policy apart in namespace "default" {')
     with ThreadPoolExecutor() as other:
         registry = other.submit(registry_of, of_namespace).result()

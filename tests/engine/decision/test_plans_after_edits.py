@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -148,11 +148,9 @@ def test_nothing_is_kept_of_policies_that_are_gone() -> None:
 
 
 def test_pods_of_many_shapes_leave_the_plans_of_other_namespaces(
-    monkeypatch: pytest.MonkeyPatch,
+    memory_of: Callable[[int], Memory],
 ) -> None:
-    memory = Memory(1 << 20)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
-    monkeypatch.setattr("engine.decision.verb_call.MOST_REMEMBERED", memory.most)
+    memory = memory_of(1 << 20)
     engine = engine_of(TEXTS["all by pod"], NODES)
     for number in range(300):
         where = "a" if number else "b"
@@ -164,10 +162,9 @@ def test_pods_of_many_shapes_leave_the_plans_of_other_namespaces(
 
 @pytest.mark.parametrize(("nodes", "times"), [(0, 1), (2_500, 1), (5_000, 2), (65_000, 26)])
 def test_a_larger_cluster_has_room_for_as_many_plans(
-    nodes: int, times: int, monkeypatch: pytest.MonkeyPatch
+    nodes: int, times: int, memory_of: Callable[[int], Memory]
 ) -> None:
-    memory = Memory(MOST_REMEMBERED)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    memory = memory_of(MOST_REMEMBERED)
     kept, aside = KeptPlans(SharedMemos()), KeptPlans(SharedMemos(), 1000)
     for each in (kept, aside):
         each.make_room(nodes)

@@ -6,7 +6,7 @@ Rejected pods are tested with the requeuer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 import pytest
@@ -176,8 +176,8 @@ def test_each_pod_is_damped_by_itself() -> None:
     assert [form(damper.rejected(uid, ["x"])) for uid in "abd"] == ["E", "E", "."]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", Memory(1 << 20))
+def test_what_is_remembered_is_bounded(memory_of: Callable[[int], Memory]) -> None:
+    memory_of(1 << 20)
     damper = Damper(HandClock())
     for _ in range(4):
         damper.rejected("first", ["x"])
@@ -280,10 +280,9 @@ def test_answers_about_bound_and_deleted_pods_are_forgotten(
     assert known.offers("a") == (["n1"] if kept else None)
 
 
-def test_the_answers_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answers_used_last_are_kept(memory_of: Callable[[int], Memory]) -> None:
     third = 5 << 20
-    memory = Memory(7 * asked("a", third).decoded_bytes // 2)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    memory_of(7 * asked("a", third).decoded_bytes // 2)
     known = Answered()
     for uid in "abc":
         known.answer(asked(uid, third), "n1")
@@ -294,8 +293,8 @@ def test_the_answers_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c"], "it is too large to keep"
 
 
-def test_rejections_take_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", Memory(1 << 20))
+def test_rejections_take_memory_too(memory_of: Callable[[int], Memory]) -> None:
+    memory_of(1 << 20)
     known, one = Answered(), asked("")
     for number in range(5_000):
         one.uid = f"{number}"

@@ -6,7 +6,7 @@ import gc
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import permutations
 from statistics import median
@@ -51,12 +51,10 @@ def steps(count: int, *, at_once: bool, gated: int) -> int:
 
 
 def test_members_that_wait_keep_no_plans_that_others_have_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
+    memory_of: Callable[[int], Memory],
 ) -> None:
     """A plan takes far more than what is counted for a member."""
-    memory = Memory(1 << 20)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
-    monkeypatch.setattr("engine.decision.verb_call.MOST_REMEMBERED", memory.most)
+    memory = memory_of(1 << 20)
     world = World({"n1": "1"}, clauses='filter "f" { require pod.labels["x"] != node.name }')
     for name in names("a", 200):
         world.create(name, labels={"x": name}, members=500)

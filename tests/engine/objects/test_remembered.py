@@ -3,6 +3,7 @@
 import sys
 import tracemalloc
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -49,11 +50,9 @@ def test_the_key_counts() -> None:
 
 
 @pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+def memory(memory_of: Callable[[int], Memory]) -> Memory:
     """The memory of this thread, for a hundred of `of_owners`."""
-    made = Memory(100_000)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", made)
-    return made
+    return memory_of(100_000)
 
 
 def of_owners() -> Remembered[str, str]:

@@ -251,11 +251,10 @@ def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
 
 
 def test_a_thread_that_reads_a_snapshot_takes_its_own_memory(
-    policies: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+    policies: Path, cluster: Path, memory_of: Callable[[int], Memory]
 ) -> None:
     """What decides must not lose there what it is about to use."""
-    memory = Memory(MOST_REMEMBERED)
-    monkeypatch.setattr("engine.objects.remembered._OF_THREAD.memory", memory)
+    memory = memory_of(MOST_REMEMBERED)
     it = reloader(policies, cluster)
     before = memory.bytes
     write(cluster, kubectl_list([*NODES, *(pod(f"p{n}", labels={"n": f"{n}"}) for n in range(9))]))
