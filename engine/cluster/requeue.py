@@ -169,9 +169,9 @@ class Requeuer:
     async def wake(self, uids: Iterable[str], snapshot: Snapshot, now: str) -> None:
         """Requeue rejected pods at once, because they would pass now. Raises as `requeue`."""
         there, since = snapshot.pending, self._clock() - _WAKE_SECONDS
-        found = filter(None, map(self._rejected_pods.find, uids))
-        due = (r for r in found if not r.was_told(since))
-        waiting = [(r, r.due) for r in due if self._waiting(r.pod, there, written=False)]
+        known = filter(None, map(self._rejected_pods.find, uids))
+        unheard = (r for r in known if not r.was_told(since))
+        waiting = [(r, r.due) for r in unheard if self._waiting(r.pod, there, written=False)]
         for first in range(0, len(waiting), _AT_ONCE):
             part = waiting[first : first + _AT_ONCE]
             await asyncio.gather(*(self._requeue(each, due, now) for each, due in part))

@@ -70,7 +70,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, RowUse
 from engine.cache.tallies import Adds
@@ -404,6 +403,11 @@ def by_amount(
     return found
 
 
+def _itself(pod: Peer) -> Peer:
+    """The pod, for a caller that wants a function."""
+    return pod
+
+
 class InFlightPods:
     """The pods in flight by uid: the Offered and the Unknown ones; and the Refused ones."""
 
@@ -656,7 +660,7 @@ class InFlightPods:
                 continue
             if self._schedulers.may_place(pod):
                 until = since + self._schedulers.window(pod)
-                asked = AskedPod(pod.uid, partial(replace, pod))
+                asked = AskedPod(pod.uid, partial(_itself, pod))
                 self._put(InFlightPod(asked, table, None, since, until))
                 taken += 1
         return taken

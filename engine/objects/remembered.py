@@ -1,8 +1,8 @@
 """Remembered: values by key, for what can be made again or done without.
 
-Every memory of texts that users write is one. All memories of a thread together take no more bytes
-than their Memory: whoever has the most of them loses first, of that what was used least recently.
-So no tenant drives out what is known of another one that has less.
+Every memory of texts that users write is one. All memories of a thread share the bytes of a Memory.
+When these are full, the owner with the most loses first what was used least recently. So no tenant
+drives out what is known of another one that has less.
 """
 
 from __future__ import annotations

@@ -89,10 +89,12 @@ UNITS: Mapping[str, str] = MappingProxyType(
 PERCENT = frozenset({"percent", "pct", "percents", "per_cent", "Percent"})
 
 
+_FOLDED = {word.lower(): suffix for word, suffix in UNITS.items() if len(word) > 1}
+
+
 def unit(word: str) -> str | None:
     """The suffix that a unit is; a letter is one only in its own case."""
-    folded = {w.lower(): suffix for w, suffix in UNITS.items() if len(w) > 1}
-    return UNITS.get(word, folded.get(word.lower()))
+    return UNITS.get(word, _FOLDED.get(word.lower()))
 
 
 # ---- functions and methods

@@ -1,4 +1,4 @@
-"""What expressions read, through definitions."""
+"""Reads of expressions: what they read, also through definitions."""
 
 from __future__ import annotations
 
