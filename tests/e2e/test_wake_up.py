@@ -176,6 +176,7 @@ def test_status_is_finished_by_the_next_holder(cluster: Cluster, served: Stage) 
     cluster.create_nodes([node("n1")])
     first = served.watch_objects()
     first.wait_ready()
+    first.wait_leading()
     names = [f"p{number}" for number in range(20)]
     cluster.apply(*(policy(cluster, "50%", name=name) for name in names))
     # In the middle of the first writes, or near it.
