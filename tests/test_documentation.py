@@ -295,7 +295,7 @@ def links(path: Path) -> list[str]:
 def test_index_of_all_pages_has_every_page_once() -> None:
     """The pages of a book are in the index of that book."""
     of_books = [f"{name}/index.md" for name in BOOKS]
-    wanted = {path.name for path in DOCS.glob("*.md")} - {"index.md"} | {*of_books, "decisions"}
+    wanted = {path.name for path in DOCS.glob("*.md")} - {"index.md"} | {*of_books}
     listed = links(DOCS / "index.md")
     assert len(listed) == len(set(listed))
     assert {link for link in listed if not link.startswith("../")} == wanted
@@ -312,7 +312,7 @@ def test_readme_ends_with_three_short_paths() -> None:
 # ---- books
 
 
-@pytest.mark.parametrize("name", BOOKS)
+@pytest.mark.parametrize("name", [*BOOKS, "decisions"])
 def test_index_of_a_book_lists_its_pages(name: str) -> None:
     assert sorted(pages(name)) == sorted((DOCS / name).iterdir())
 
@@ -327,6 +327,35 @@ def test_the_language_reference_is_short() -> None:
     """A new form pays with one that goes."""
     lines = [line for path in pages("language") for line in path.read_text("utf-8").splitlines()]
     assert len(lines) <= 2_000
+
+
+# ---- decisions
+
+
+def test_a_decision_is_a_section_with_a_number_of_its_own_and_a_date() -> None:
+    """Their pages are by topic, so a new decision is no new page."""
+    folder = sorted((DOCS / "decisions").iterdir())
+    assert len(folder) <= 10, "a decision is a section: see docs/decisions/index.md"
+    numbers: list[str] = []
+    for path in folder:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"(?m)^## (\d{4}): .* \(20\d\d-\d\d-\d\d\)$", text)
+        assert len(found) == len(re.findall(r"(?m)^## ", text)), path.name
+        assert found == sorted(found), path.name
+        numbers += found
+    assert len(numbers) > 40
+    assert len(numbers) == len(set(numbers))
+    cited = {
+        (file.name, number)
+        for file, text in texts()
+        for number in re.findall(r"[Dd]ecisions? (00\d\d)\b", plain(text))
+    }
+    cited |= {
+        (path.name, number)
+        for path in folder
+        for number in re.findall(r"\b(00\d\d)\b", path.read_text(encoding="utf-8"))
+    }
+    assert [each for each in sorted(cited) if each[1] not in numbers] == []
 
 
 # ---- what must not be said, and what must hold

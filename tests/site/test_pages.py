@@ -34,7 +34,7 @@ def navigation(entry: Any) -> Iterator[str]:
 def test_navigation_lists_every_page_once() -> None:
     settings = tomllib.loads((ROOT / "docs" / "zensical.toml").read_text(encoding="utf-8"))
     listed = sorted(navigation(settings["project"]["nav"]))
-    assert listed == sorted([*(place(page, ROOT) for page in pages(ROOT)), "decisions/index.md"])
+    assert listed == sorted(place(page, ROOT) for page in pages(ROOT))
 
 
 def test_prepared_pages_lead_to_prepared_files(prepared: Path) -> None:
@@ -53,8 +53,8 @@ def test_links_out_of_the_pages_lead_to_copies(prepared: Path) -> None:
 
 
 def test_link_to_a_folder_leads_to_a_list_of_its_files(prepared: Path) -> None:
-    listing = (prepared / "decisions/index.md").read_text(encoding="utf-8")
-    assert "- [0003-own-reflector.md](0003-own-reflector.md)" in listing
+    listing = (prepared / "files/deploy/admission/index.md").read_text(encoding="utf-8")
+    assert "- [validating.yaml](validating.yaml)" in listing
 
 
 def test_fences_keep_only_their_language(prepared: Path) -> None:
