@@ -28,7 +28,7 @@ from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import escaped, os_hint, os_reason
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
-from grammar.values.object_names import is_qualified
+from grammar.values.object_names import is_label, is_qualified, is_subdomain
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
 from policies.disk import MOST_OF_TEXT, contents, standard_input
@@ -204,18 +204,42 @@ def size(text: str) -> int:
 
 def lease(text: str) -> tuple[str, str] | None:
     """The namespace and name of a Lease, or None for `none`."""
-    if text == "none":
-        return None
-    namespace, slash, name = text.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
-    return namespace, name
+    return None if text == "none" else namespaced(text)
+
+
+def namespaced(text: str) -> tuple[str, str]:
+    """The namespace and name of an object."""
+    before, slash, name = text.partition("/")
+    if not slash:
+        raise ArgumentTypeError(f"`{text}` is not NAMESPACE/NAME, such as kube-system/placet")
+    return namespace(before), object_name(name)
+
+
+def namespace(text: str) -> str:
+    """The name of a namespace."""
+    if not is_label(text):
+        raise ArgumentTypeError(f"`{text}` is not a valid namespace name")
+    return text
+
+
+def object_name(text: str) -> str:
+    """The name of an object of Kubernetes."""
+    if not is_subdomain(text):
+        raise ArgumentTypeError(f"`{text}` is not a valid name of an object")
+    return text
 
 
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"`{text}` is not a whole number of at least 1")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """The number of a port; 0 is none."""
+    if not (text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= 65535):
+        raise ArgumentTypeError(f"`{text}` is not a port")
     return int(text)
 
 
@@ -232,8 +256,13 @@ _VALUE = re.compile(r"(.+?)?(\.\.\.|,)?(?:=(\S+))?")
 TYPES: Mapping[str, Read] = MappingProxyType(
     {
         **dict.fromkeys(("FILE", "FOLDER", "PATH", "SNAPSHOT"), given_path),
+        "HOST:PORT": address,
         "KEY": frozen_key,
         "N": positive,
+        "NAMESPACE/NAME": namespaced,
+        "NS": namespace,
+        "PORT": port,
+        "SIZE": size,
         "TIME": seconds,
     }
 )

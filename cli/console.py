@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -93,6 +93,16 @@ def table(
     return made
 
 
+def first_rows(
+    *columns: str, rows: Sequence[Sequence[Cell | Text]], most: int, right: tuple[str, ...] = ()
+) -> Iterator[Part]:
+    """A table of at most so many rows, of which data has all; nothing without rows."""
+    if rows:
+        yield table(*columns, rows=rows[:most], right=right)
+    if len(rows) > most:
+        yield f"and {len(rows) - most} more; -o json has them all"
+
+
 def _cell(value: Cell | Text) -> str | Text:
     match value:
         case Text():
@@ -110,14 +120,6 @@ def _cell(value: Cell | Text) -> str | Text:
 
 
 # ---- data, for programs
-
-
-def put_answer(value: Any, form: str | None, parts: Iterable[Part]) -> None:
-    """Prints a value as data in a form, or without one its parts for people."""
-    if form is None:
-        put(parts)
-    else:
-        put_document(value, form)
 
 
 def put_document(value: Any, form: str) -> None:

@@ -14,7 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from cli.command import CommandError, Flag, Read, address, flags_of, lease, pause, read_text, size
+from cli.command import (
+    CommandError,
+    Flag,
+    Read,
+    flags_of,
+    lease,
+    object_name,
+    pause,
+    port,
+    read_text,
+)
 from cli.doctor.configuration_text import read
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
@@ -22,7 +32,7 @@ from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.messages.diagnostics import nearest
-from grammar.values.object_names import is_label, is_subdomain
+from grammar.values.object_names import is_label
 from policies.documents import Document
 from server.settings import DEFAULT_LISTEN
 from server.view.page import DEFAULT_PORT
@@ -171,25 +181,6 @@ HTTPS, the files are read again when they change:
 """
 
 
-def _namespace(text: str) -> str:
-    if not is_label(text):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
-    return text
-
-
-def _object_name(text: str) -> str:
-    if not is_subdomain(text):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a valid name of an object")
-    return text
-
-
-def _secret(text: str) -> tuple[str, str]:
-    namespace, slash, name = text.partition("/")
-    if not slash:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a Secret such as kube-system/placet-tls")
-    return _namespace(namespace), _object_name(name)
-
-
 def _tls_name(text: str) -> str:
     try:
         return str(ip_address(text))
@@ -200,36 +191,21 @@ def _tls_name(text: str) -> str:
     return text
 
 
-def scheduler_lease(text: str) -> tuple[str, str]:
-    """The namespace and name of the Lease of a kube-scheduler."""
-    named = lease(text)
-    if named is None:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
-    return named
-
-
 def view_port(text: str) -> int | None:
-    """The port of the view, or None for `none`."""
-    if text == "none":
-        return None
-    if not text.isdecimal() or not text.isascii() or int(text[:9]) > 65535:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a port, and not `none`")
-    return int(text)
+    """The port of the view; 0 for any free one, and None for `none`."""
+    if text in ("none", "0"):
+        return None if text == "none" else 0
+    return port(text)
 
 
 # The types of values, by the word for the value or by the flag.
 _TYPES: Mapping[str, Read] = {
-    "HOST:PORT": address,
-    "NS": _namespace,
-    "PORT": view_port,
-    "SIZE": size,
     "--lameduck": pause,
     "--lease": lease,
     "--permit-timeout": pause,
-    "--scheduler-lease": scheduler_lease,
     "--tls-name": _tls_name,
-    "--tls-secret": _secret,
-    "--webhook-configuration": _object_name,
+    "--view-port": view_port,
+    "--webhook-configuration": object_name,
 }
 FLAGS = flags_of(_TABLE, _TYPES)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,8 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from cli.command import CONTEXT, CommandError, Exit
+from cli.command import CONTEXT, OUTPUT, CommandError, Exit
+from cli.console import Part, put, put_document
 from cli.render import print_error
 from cli.streams import waiting_for
 from cli.version import version
@@ -54,17 +55,6 @@ _CHUNK = 32 * 1024
 Answer = TypeVar("Answer")
 
 
-# The name of one policy; without it, all are meant.
-POLICY = """
-  [POLICY]
-    NAMESPACE/NAME, or the name alone of others
-"""
-NAMESPACES = """
-  -n --namespace NAME
-    what concerns this namespace only
-  or -A --all-namespaces
-    what concerns any namespace (the default)
-"""
 PLACET = f"""
 the running Placet:
   --url URL
@@ -77,10 +67,24 @@ the running Placet:
     the labels of Placet's pods
   --replica POD
     only this pod of Placet
-  --port N={DEFAULT_PORT}
+  --port PORT={DEFAULT_PORT}
     the --view-port of the replicas
 """
-
+# The flags of all questions about what replicas know.
+ASKED = f"""
+  -n --namespace NAME
+    what concerns this namespace only
+  or -A --all-namespaces
+    what concerns any namespace (the default)
+{OUTPUT}{PLACET}"""
+# The name of one policy; without it, all are meant.
+POLICY = """
+  [POLICY]
+    NAMESPACE/NAME, or the name alone of others
+"""
+# The number of the document that all questions print as data; it is raised if a field goes or
+# means something else.
+VERSION = 1
 
 # The flags that a command may lack, with their defaults.
 _USUAL = {
@@ -307,9 +311,21 @@ def end(errors: Sequence[CommandError]) -> int:
     return Exit.FINDINGS if errors else Exit.OK
 
 
-def document(answers: Sequence[msgspec.Struct]) -> Mapping[str, object]:
-    """The answers of the replicas as one document of data."""
-    return {"replicas": msgspec.to_builtins(answers)}
+def put_answers(
+    args: argparse.Namespace,
+    answers: Sequence[msgspec.Struct],
+    parts: Iterable[Part],
+    errors: Sequence[CommandError] = (),
+) -> int:
+    """Prints the answers: as one document of data, or their parts for people.
+
+    Says which replicas have not answered. Returns the exit code.
+    """
+    if args.output is None:
+        put(parts)
+    else:
+        put_document({"version": VERSION, "replicas": answers}, args.output)
+    return end(errors)
 
 
 async def listings(

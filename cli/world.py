@@ -30,7 +30,7 @@ from grammar.messages.texts import counted, escaped
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.loader import load
-from policies.validation import Validator
+from policies.validation import Validation, Validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +117,18 @@ def undeclared(name: str, declared: Collection[str]) -> CommandError | None:
 
 
 def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
-    """The compiled policies of files and folders.
+    """The compiled policies of files and folders. Raises CommandError, as `valid` does."""
+    return enforced(valid(sources_of(paths), schema))
 
-    Prints the errors of invalid policies, and raises CommandError.
-    """
-    validation = Validator(schema).validate(sources_of(paths))
+
+def valid(sources: Sequence[Source], schema: Schema) -> Validation:
+    """The checked policies. Prints errors, and raises CommandError."""
+    validation = Validator(schema).validate(sources)
     if errors := [each for each in validation.findings() if each[0].severity == "error"]:
         put_findings(errors)
         found = counted(len(errors), "error")
         raise CommandError(f"the policies have {found}", "fix them; `placet check` shows them too")
-    return enforced(validation)
+    return validation
 
 
 def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:

@@ -17,14 +17,13 @@ from cli import replicas
 from cli.command import CommandError, Exit, flags_of
 from cli.comparison.answers import PolicyAnswer, compared, pairs
 from cli.console import put
-from cli.render import REPORT, Finding, cases_of, fails, put_findings, put_note, put_report
+from cli.render import REPORT, Finding, cases_of, fails, put_note, put_report
 from cli.streams import PassingLine
-from cli.world import sources_of
-from grammar.meaning.schema import Schema, load_schema
+from cli.world import sources_of, valid
+from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.messages.texts import counted
 from grammar.tree.source import Source
-from policies.validation import Validation, Validator
 from server.answers import PolicyDetail, PolicyList
 
 EXAMPLES = """\
@@ -55,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"{counted(len(args.paths), 'path')} given: name {wanted}", hint)
     schema = load_schema()
     *before, after = [str(path) for path in args.paths]
-    old = _valid(_given(before[0]) if before else _in_force(args), schema)
-    new = _valid(_given(after), schema)
+    old = valid(_given(before[0]) if before else _in_force(args), schema)
+    new = valid(_given(after), schema)
     with PassingLine("comparing"):
         given = pairs(old.policies, new.policies)
         answers = [compared(pair, schema, args.worlds) for pair in given]
@@ -98,15 +97,6 @@ def _finding(found: PolicyAnswer, sources: Mapping[int, Source], fail_on: str) -
 
 
 # ---- what is compared
-
-
-def _valid(sources: Sequence[Source], schema: Schema) -> Validation:
-    """The checked policies. Prints errors, and raises CommandError."""
-    validation = Validator(schema).validate(sources)
-    if errors := [each for each in validation.findings() if each[0].severity == "error"]:
-        put_findings(errors)
-        raise CommandError(f"the policies have {counted(len(errors), 'error')}", "fix them first")
-    return validation
 
 
 def _given(path: str) -> Sequence[Source]:

@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from cli import replicas
-from cli.command import OUTPUT, CommandError, flags_of
-from cli.console import Part, put_answer, table
+from cli.command import CommandError, flags_of
+from cli.console import Part, table
 from cli.explanation import NAMED, by_reason, concerned, parts_of, passed, preemption
 from cli.sources import pod_namespace
-from engine.explanation.document import Listing, PodDecision, Summary
+from engine.explanation.document import Listing, PodDecision
 from grammar.messages.texts import counted, named
 
 EXAMPLES = """\
@@ -28,7 +28,7 @@ ARGUMENTS = flags_of(f"""
     NAMESPACE/NAME, or the name alone if it is unique
   [NODE]
     only what was said of this node
-{replicas.NAMESPACES}{OUTPUT}{replicas.PLACET}
+{replicas.ASKED}
 """)
 
 
@@ -43,12 +43,10 @@ async def _run(args: argparse.Namespace) -> int:
     async with replicas.replicas(args) as found:
         if args.pod is None:
             listings, errors = await replicas.listings(found, args.namespace)
-            put_answer(replicas.document(listings), args.output, _listings(listings))
-            return replicas.end(errors)
+            return replicas.put_answers(args, listings, _listings(listings), errors)
         details, failures = await replicas.last_decisions(found, args.pod)
         parts = _parts(details, args.node, several=len(found) > 1)
-        put_answer(replicas.document(details), args.output, parts)
-        return replicas.end(failures)
+        return replicas.put_answers(args, details, parts, failures)
 
 
 def _parts(details: Sequence[PodDecision], node: str | None, *, several: bool) -> Iterator[Part]:
@@ -81,13 +79,12 @@ def _listings(found: Sequence[Listing]) -> Iterator[Part]:
         return
     several = len(found) > 1
     every.sort(key=lambda pair: pair[0].at, reverse=True)
-    rows = [(o.pod, o.at, o.passing, o.nodes, _note(o), replica) for o, replica in every]
+    rows = [
+        (o.pod, o.at, o.passing, o.nodes, f"error: {o.problem}" if o.problem else o.governing, by)
+        for o, by in every
+    ]
     columns = ("pod", "asked at", "pass", "of", "governed by", *(("replica",) if several else ()))
     yield table(*columns, rows=[row[: len(columns)] for row in rows])
-
-
-def _note(one: Summary) -> str:
-    return f"error: {one.problem}" if one.problem else one.governing or ""
 
 
 def _head(decision: PodDecision, replica: str = "") -> Iterator[Part]:
@@ -97,15 +94,11 @@ def _head(decision: PodDecision, replica: str = "") -> Iterator[Part]:
     if decision.policiesChanged:
         yield "the policies have changed since then"
     yield ""
-    if decision.policies:
-        yield concerned(decision)
-        yield ""
-    elif decision.problem is None:
-        yield "no policy applies to the pod"
-        yield ""
+    known: list[Part] = [concerned(decision)] if decision.policies else []
     if decision.problem is not None:
-        yield f"kube-scheduler got an error and retries: {decision.problem}"
-        yield ""
+        known.append(f"kube-scheduler got an error and retries: {decision.problem}")
+    for each in known or ["no policy applies to the pod"]:
+        yield from (each, "")
 
 
 def _one_node(decision: PodDecision, node: str) -> Iterator[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from cli.command import CommandError, Exit, flags_of, lease
+from cli.command import CONTEXT, CommandError, Exit, flags_of, lease
 from cli.doctor.configuration_text import configurations, existing, read_text
 from cli.doctor.context import ConfigurationContext, Found, read_requirements
 from cli.doctor.findings import examine
@@ -27,10 +27,6 @@ ARGUMENTS = flags_of(
   [FILE...]
     a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the manifest of a
     kube-scheduler pod; - is standard input
-  --kubeconfig FILE
-    read the ConfigMaps of kube-system in the cluster of this kubeconfig, and its policies
-  --context NAME
-    the same of a context of the kubeconfig
   --policies PATH,
     a policy file or a folder of them: check that the configuration supports these policies; may be
     given again
@@ -52,6 +48,8 @@ ARGUMENTS = flags_of(
   --strict
     warnings count as errors
 {REPORT}
+a running cluster, whose ConfigMaps of kube-system and policies are read:
+{CONTEXT}
 """,
     {"--lease": lease},
 )

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cli import replicas
-from cli.command import OUTPUT, WORLD, CommandError, Exit, flags_of
-from cli.console import Part, lines, put_answer, table
+from cli.command import WORLD, CommandError, Exit, flags_of
+from cli.console import Part, first_rows, lines, table
 from cli.sources import AskedCluster
 from cli.world import World
 from engine.drift.drift_document import DriftDocument, DriftedPod, clauses_of
@@ -32,7 +32,7 @@ _MOST_ROWS = 50
 _MOST_NAMES = 5
 
 
-ARGUMENTS = flags_of(f"{replicas.POLICY}{replicas.NAMESPACES}{OUTPUT}{WORLD}{replicas.PLACET}")
+ARGUMENTS = flags_of(f"{replicas.POLICY}{WORLD}{replicas.ASKED}")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
         hint = "see the leader and its state with: placet status"
         raise CommandError(f"nobody knows what has drifted: {found.problem}", hint)
     found = _restricted(found, args.policy, args.namespace)
-    put_answer(found, args.output, _parts(found))
-    return Exit.FINDINGS if found.pods or is_broken else replicas.end(errors)
+    code = replicas.put_answers(args, [found], _parts(found), errors)
+    return Exit.FINDINGS if found.pods or is_broken else code
 
 
 def _of_files(world: World) -> DriftDocument:
@@ -103,12 +103,11 @@ def _parts(found: DriftDocument) -> Iterator[Part]:
         yield table("policy", "clause", "kind", "pods", "moved", "stuck", "since", rows=rows)
         yield ""
         broken = []
-        for pod in found.pods[:_MOST_ROWS]:
+        for pod in found.pods:
             clauses = lines(f"{each.policy}: {each.clause}" for each in pod.clauses)
             broken.append((pod.order, pod.pod, pod.node, clauses, _place(pod)))
-        yield table("order", "pod", "is on", "breaks", "would go to", rows=broken)
-        if len(found.pods) > _MOST_ROWS:
-            yield f"{len(found.pods) - _MOST_ROWS} others are in: placet drift -o json"
+        columns = ("order", "pod", "is on", "breaks", "would go to")
+        yield from first_rows(*columns, rows=broken, most=_MOST_ROWS)
     for repair in found.repairs:
         numbers = f"{counted(repair.evicted, 'pod')} evicted"
         yield f"repair of {repair.policy}: {repair.state}, {numbers}; {repair.text}".rstrip("; ")

@@ -27,7 +27,7 @@ from cli.command import (
     given_path,
     unreadable,
 )
-from cli.console import put_document, show, table
+from cli.console import first_rows, put, put_document, show, table
 from cli.sources import question_namespace, source_of
 from cli.streams import put_line
 from cli.world import in_force, put_notes, read_policies
@@ -297,12 +297,8 @@ def _print_difference(names: Sequence[str], *answers: SimulationAnswer) -> None:
 
 def _print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], most: int = _MAX_ROWS) -> None:
     """An empty line, and a table of at most so many rows; nothing without rows."""
-    if not rows:
-        return
-    print()
-    show(table(*head, rows=rows[:most], right=_NUMBERS))
-    if len(rows) > most:
-        print(f"and {len(rows) - most} more; -o json has them all")
+    if rows:
+        put(["", *first_rows(*head, rows=rows, most=most, right=_NUMBERS)])
 
 
 def _print_policies(found: SimulationAnswer) -> None:
@@ -313,13 +309,11 @@ def _print_policies(found: SimulationAnswer) -> None:
 def _print_reasons(found: SimulationAnswer) -> None:
     """A row for each reason; a pod counts in the rows of all its reasons."""
     rows = []
-    for because in found.because[:_MAX_ROWS]:
+    for because in found.because:
         low, high = because.fewestNodes, because.mostNodes
         nodes = str(low) if low == high else f"{low} to {high}"
         rows.append((because.pods, nodes, because.reason))
-    show(table("pending", "nodes", "because", rows=rows, right=_NUMBERS))
-    if len(found.because) > _MAX_ROWS:
-        print(f"and {len(found.because) - _MAX_ROWS} more reasons; -o json has them all")
+    put(first_rows("pending", "nodes", "because", rows=rows, most=_MAX_ROWS, right=_NUMBERS))
 
 
 def _where(outcome: PodOutcome) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from itertools import islice
 
 from cli import replicas
 from cli.command import OUTPUT, flags_of
-from cli.console import Part, put_answer, table
+from cli.console import Part, table
 from cli.explanation import row_table
 from grammar.messages.texts import counted, named
 from server.answers import ReplicaStatus, WatchedResource
@@ -28,9 +27,8 @@ ARGUMENTS = flags_of(f"{OUTPUT}{replicas.PLACET}")
 
 def run(args: argparse.Namespace) -> int:
     found, errors = replicas.asked(args, "/status", ReplicaStatus)
-    parts = (part for each in found for part in ("", *_status(each)))
-    put_answer(replicas.document(found), args.output, islice(parts, 1, None))
-    return replicas.end(errors)
+    parts = [part for each in found for part in ("", *_status(each))]
+    return replicas.put_answers(args, found, parts[1:], errors)
 
 
 def _status(found: ReplicaStatus) -> Iterator[Part]:

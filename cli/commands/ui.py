@@ -23,22 +23,13 @@ examples:
 _LOOK_SECONDS = 0.5
 
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= 65535:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a port")
-    return int(text)
-
-
-ARGUMENTS = flags_of(
-    f"""
+ARGUMENTS = flags_of(f"""
   --local-port PORT
     the port on 127.0.0.1 that leads to the replica (default: any free port)
   --no-browser
     print the address only, and open no browser
 {replicas.PLACET}
-""",
-    {"--local-port": _port},
-)
+""")
 
 
 def run(args: argparse.Namespace) -> int:

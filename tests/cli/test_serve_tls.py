@@ -103,7 +103,7 @@ def test_mistakes_about_a_certificate_that_placet_makes(
         (
             "--tls-secret",
             "placet-tls",
-            "`placet-tls` is not a Secret such as kube-system/placet-tls",
+            "`placet-tls` is not NAMESPACE/NAME, such as kube-system/placet",
         ),
         ("--tls-secret", "a/../b", "`../b` is not a valid name of an object"),
         ("--tls-name", "https://placet", "`https://placet` is not a DNS name or an IP address"),

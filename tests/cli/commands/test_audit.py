@@ -77,6 +77,16 @@ def test_one_policy_is_shown_and_an_unknown_one_refused(placet: Placet, one: Run
     assert "no pod" in placet("audit", "gpus", "-n", "far", *url).out
 
 
+def test_data_is_about_what_is_asked_about(placet: Placet, one: Running) -> None:
+    url = ("-o", "json", "--url", one.urls[0])
+    (found,) = json.loads(placet("audit", "gpus", "-n", "far", *url).out)["replicas"]
+    (gpus,) = found["policies"]
+    numbers = gpus["waiting"], gpus["workloads"], gpus["elsewhere"]
+    assert (gpus["policy"], gpus["pods"], numbers) == ("gpus", [], (0, 0, 0))
+    (found,) = json.loads(placet("audit", "-n", "shop", *url).out)["replicas"]
+    assert [len(each["pods"]) for each in found["policies"]] == [3, 0]
+
+
 def test_json_has_every_pod(placet: Placet, one: Running) -> None:
     found = json.loads(placet("audit", "-o", "json", "--url", one.urls[0]).out)
     (gpus, _) = found["replicas"][0]["policies"]

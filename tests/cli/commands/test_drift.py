@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import module_of
 from engine.decision.journal import Journal
 from engine.drift.drift_document import DriftDocument
 from engine.drift.survey import Survey, answered
@@ -71,9 +72,24 @@ def test_the_leader_is_asked(placet: Placet, two: Running) -> None:
     assert "nobody knows what has drifted: another replica leads" in failed.err
 
 
+def test_questions_to_the_running_placet_have_one_document(placet: Placet, two: Running) -> None:
+    """And the same flags, with or without an answer of all."""
+    asked = ("-o", "json", "--url", two.urls[1], "-n", "shop")
+    for question in ("audit", "drift", "decisions", "status"):
+        found = json.loads(placet(question, *(asked if question != "status" else asked[:4])).out)
+        assert list(found) == ["version", "replicas"]
+        assert (found["version"], len(found["replicas"])) == (1, 1)
+        assert found["replicas"][0]["replica"] == "placet-1"
+    flags = [
+        {flag.name for flag in module_of(each).ARGUMENTS if flag.names}
+        for each in ("audit", "decisions", "drift")
+    ]
+    assert flags[0] == flags[1] == flags[2] - {"--cluster", "--policies", "--data"}
+
+
 def test_files_are_looked_at(placet: Placet, files: None) -> None:
     done = placet("drift", *FILES, "-o", "json")
-    found = json.loads(done.out)
+    (found,) = json.loads(done.out)["replicas"]
     assert [each["pod"] for each in found["pods"]] == ["shop/bare", "shop/web-1"]
     assert found["pods"][1]["places"] == ["n2"]
     assert found["version"] == 1
