@@ -323,6 +323,13 @@ def test_a_page_is_short() -> None:
     assert [path.name for path in PAGES if lines[path] > 500] in ([], ["CHANGELOG.md"])
 
 
+def test_all_pages_together_are_read_in_a_day() -> None:
+    """A new page pays with one that goes, and a fact stands on one page."""
+    found = [*DOCS.rglob("*.md")]
+    assert len(found) <= 90
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in found) <= 13_000
+
+
 def test_the_language_reference_is_short() -> None:
     """A new form pays with one that goes."""
     lines = [line for path in pages("language") for line in path.read_text("utf-8").splitlines()]
@@ -381,9 +388,7 @@ def test_what_an_extender_costs_is_what_was_measured() -> None:
     assert "places about half as many pods in a second" in plain(page("choosing.md"))
 
 
-@pytest.mark.parametrize(
-    "name", ["choosing.md", "coming-from-tas.md", "policy-api.md", "gitops.md"]
-)
+@pytest.mark.parametrize("name", ["choosing.md", "coming-from.md", "policy-api.md", "gitops.md"])
 def test_a_page_about_pods_that_run_names_repair(name: str) -> None:
     """Which pods are moved is said by one page: docs/drift.md."""
     assert "](drift.md#repair)" in page(name)

@@ -54,7 +54,7 @@ ELSEWHERE = World(
 SCARCE = "0/3 nodes are available: 3 Insufficient cpu."
 PAGES: Mapping[str, World] = {
     "choosing.md": ELSEWHERE,
-    "coming-from-extenders.md": ELSEWHERE,
+    "coming-from.md": ELSEWHERE,
     "explain.md": World("explain", 100, "policy.yaml", SCARCE),
     "extension-points.md": ELSEWHERE,
     "gangs.md": World("gangs"),
@@ -62,7 +62,6 @@ PAGES: Mapping[str, World] = {
     "simulate.md": World("simulate", 100),
     "troubleshooting.md": ELSEWHERE,
 }
-WITH_TESTS = ("coming-from-tas.md", "coming-from-trimaran.md", "coming-from-topolvm.md")
 
 
 def text(page: str) -> str:
@@ -159,24 +158,20 @@ def test_the_files_of_the_page_about_gangs_are_those_of_the_examples(placet: Pla
     assert placet("test", str(files)).code == 0
 
 
-@pytest.mark.parametrize("page", WITH_TESTS)
-def test_policies_of_a_page_pass_their_tests(placet: Placet, tmp_path: Path, page: str) -> None:
-    """Each fence is a file, with its tests."""
-    fences = re.findall(r"(?ms)^```placet\n(.*?)^```$", text(page))
-    for number, fence in enumerate(fences):
-        file = tmp_path / f"{number}.policy"
-        file.write_text(fence, encoding="utf-8")
-        done = placet("test", str(file))
+def test_policies_of_other_systems_pass_their_tests(placet: Placet) -> None:
+    """Each file of the folder is linked by the page, and is a policy of its own."""
+    files = sorted((EXAMPLES / "coming-from").iterdir())
+    assert len(files) == 5
+    for file in files:
+        assert f"](examples/coming-from/{file.name})" in text("coming-from.md")
+        done = placet("test" if "test " in file.read_text("utf-8") else "check", str(file))
         assert done.code == 0, done.out
-        assert "1 passed" in done.out
-    assert fences
+        assert "1 passed" in done.out or "test " not in file.read_text("utf-8")
 
 
 def test_percentages_of_small_workloads() -> None:
     """How many of N pods go on the selected nodes with 40 %, there and here."""
-    rows = re.findall(
-        r"(?m)^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text("coming-from-extenders.md")
-    )
+    rows = re.findall(r"(?m)^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text("policy-api.md"))
     shares = [(n, 40 * n // 100, -(-40 * n // 100)) for n in range(1, 11)]
     expected = [(n, down, n - down, n - up) for n, down, up in shares]
     assert [tuple(map(int, row)) for row in rows] == expected

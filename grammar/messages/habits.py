@@ -2,7 +2,6 @@
 
 Each row has the words, the languages in which they are right, and what to write in their place.
 The parser and the checker look words up here when a text is wrong, never when it is right.
-docs/habits.md shows every row.
 """
 
 from __future__ import annotations

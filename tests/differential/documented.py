@@ -1,7 +1,7 @@
-"""Documented: what docs/coming-from.md prints for kube-scheduler's plugins, filled in for a pod.
+"""Documented: what docs/coming-from.md says of kube-scheduler's plugins, filled in for a pod.
 
-The page is the only source of policy text here: rows of its tables are templates, with places for
-what a pod says. So a comparison with the plugins is one of the page.
+The page and its file of plugins are the only source of policy text here: rows of tables are
+templates, with places for what a pod says. So a comparison with the plugins is one of the page.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tests.differential.worlds import HOST, NAMESPACES
 from tests.support.builders import Object
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
+PLUGINS = PAGE.parent / "examples" / "coming-from" / "kube-scheduler.policy"
 _ROW = re.compile(r"(?m)^\| (.+?) \| (.+?) \|$")
-_POLICY = re.compile(r"(?ms)^```placet\n(cluster policy \"[^\"]+\" \{\n.*?)^```$")
 _CODE = re.compile(r"`([^`]+)`")
 # The values that a label can have.
 _LABEL = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?")
@@ -48,7 +48,7 @@ class Documented:
         section = page.partition("\n## Affinity and topology spread")[2].partition("\n## ")[0]
         rows = ((there, here.replace("\\|", "|")) for there, here in _ROW.findall(section))
         self._rows: Mapping[str, str] = dict(rows)
-        self.plugins = "\n".join(_POLICY.findall(section))
+        self.plugins = PLUGINS.read_text(encoding="utf-8")
 
     def policies(self, pod: Object, nodes: list[Object]) -> str:
         """The policies that say what the pod says: of nodes, of spreads, and of other pods."""

@@ -1,6 +1,6 @@
 """Gpushare: what its device plugin reads from the annotations that Placet's Binding has.
 
-The rules of the plugin are those of the table in docs/coming-from-extenders.md.
+The rules of the plugin are those of the table in docs/gpu-sharing.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.engines import SCHEMA, Known, Silent, cache_of
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 KEY = "ALIYUN_COM_GPU_MEM_"
-PAGE = Path(__file__).parents[2] / "docs" / "coming-from-extenders.md"
+PAGE = Path(__file__).parents[2] / "docs" / "gpu-sharing.md"
 
 Pod = dict[str, Any]
 

@@ -174,7 +174,7 @@ def test_target_is_a_bound(
 
 def test_rounding_up_gives_the_numbers_of_the_plugins() -> None:
     """The table of the page; with `MustNot` the plugins take what `Must` leaves."""
-    page = (DOCS / "coming-from-extenders.md").read_text(encoding="utf-8")
+    page = (DOCS / "policy-api.md").read_text(encoding="utf-8")
     section = page.partition("### Percentages of small workloads")[2].partition("\n#")[0]
     rows = [[*map(int, row)] for row in re.findall(r"(?m)^\|" + r" (\d+) \|" * 4 + "$", section)]
     assert [row[0] for row in rows] == [*range(1, 11)]

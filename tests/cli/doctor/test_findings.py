@@ -300,7 +300,7 @@ def test_advice_about_a_later_filter_is_that_of_the_page(
     text = json.dumps(configuration(OURS | BIND, OTHER | {"filterVerb": "f"}))
     told = [d for d, _ in examined(text, needs) if d.code == "later-filter"]
     assert [diagnostic.severity for diagnostic in told] == expected
-    page = (DOCS / "coming-from-extenders.md").read_text(encoding="utf-8")
+    page = (DOCS / "coming-from.md").read_text(encoding="utf-8")
     assert on_page in page
     for diagnostic in told:
         assert (diagnostic.hint or "").startswith("put `extenders[0]` last")
