@@ -280,9 +280,10 @@ class Flag:
     help: str
     group: str
     type: Read
-    # Whether it may be left out, and whether it excludes the one above.
+    # Whether it may be left out, excludes the one above, and is not in the short help.
     is_optional: bool = True
     is_other: bool = False
+    is_rare: bool = False
 
     @property
     def name(self) -> str:
@@ -370,8 +371,11 @@ def _flag(words: Sequence[str], group: str, types: Mapping[str, Read]) -> Flag:
     return Flag(names, metavar, many, default or None, "", group, type_, is_optional, is_other)
 
 
-def add_flags(parser: argparse.ArgumentParser, flags: Sequence[Flag]) -> None:
-    """Adds the flags to a parser, in their groups."""
+def add_flags(parser: argparse.ArgumentParser, flags: Sequence[Flag], *, rare: bool) -> None:
+    """Adds the flags to a parser, in their groups; its help has the rare ones only if asked."""
+    if any(flag.is_rare for flag in flags):
+        text = "show this help with all flags; the others are best fields of --config"
+        parser.add_argument("--help-all", action="help", help=text)
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
     into: argparse._ActionsContainer = parser
     for flag, following in pairwise([*flags, None]):
@@ -382,7 +386,8 @@ def add_flags(parser: argparse.ArgumentParser, flags: Sequence[Flag]) -> None:
             into = groups[flag.group]
             if following is not None and following.is_other:
                 into = into.add_mutually_exclusive_group()
-        into.add_argument(*(flag.names or (flag.key,)), **flag.options(), help=flag.help)
+        shown = argparse.SUPPRESS if flag.is_rare and not rare else flag.help
+        into.add_argument(*(flag.names or (flag.key,)), **flag.options(), help=shown)
 
 
 class CommandModule(Protocol):

@@ -44,7 +44,7 @@ def _main(arguments: Sequence[str]) -> int:
         all_of_them = f"`{program()} --help` and `{program()} more` list them"
         hint = f"a similar one exists: `{close}`" if close else all_of_them
         return _misused(parser_of(program(), ()), f"there is no command `{wanted}`", hint)
-    parser = parser_of(program(), {wanted})
+    parser = parser_of(program(), {wanted, *({"--help-all"} & {*arguments})})
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
         return _misused(parser, *_unknown_argument(wanted, unknown[0]))
@@ -93,7 +93,10 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
 
 
 def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
-    """The parser of all commands; only the wanted ones have their arguments."""
+    """The parser of all commands; only the wanted ones have their arguments.
+
+    Rare flags are in the help if `--help-all` is wanted.
+    """
     parser = argparse.ArgumentParser(
         prog=name,
         description="A kube-scheduler extender that filters and scores nodes from policy files.",
@@ -111,7 +114,7 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
         sub.epilog = _EPILOG
         if command in wanted:
             module = module_of(command)
-            add_flags(sub, module.ARGUMENTS)
+            add_flags(sub, module.ARGUMENTS, rare="--help-all" in wanted)
             sub.epilog = f"{module.EXAMPLES.replace('placet ', f'{name} ')}\n{_EPILOG}"
     return parser
 

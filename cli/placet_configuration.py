@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
 from cli.command import (
@@ -40,8 +40,8 @@ from server.view.page import DEFAULT_PORT
 _TABLE = f"""
 configuration:
   --config FILE
-    a PlacetConfiguration: the flags of this command as fields. A flag here, and a variable such as
-    PLACET_HTTP_TIMEOUT, come before it
+    a PlacetConfiguration: the flags of this command as fields, also those that only --help-all
+    shows. A flag here, and a variable such as PLACET_HTTP_TIMEOUT, come before it
   --print-config
     print the configuration with where each value is from, and end
 policies and cluster:
@@ -207,7 +207,12 @@ _TYPES: Mapping[str, Read] = {
     "--view-port": view_port,
     "--webhook-configuration": object_name,
 }
-FLAGS = flags_of(_TABLE, _TYPES)
+# What most people set; `--help-all` shows the others too.
+_USUAL = (
+    *("config", "print_config", "policies", "cluster", "kubeconfig", "context", "demo"),
+    *("listen", "bind", "tls_cert", "tls_key", "verbose"),
+)
+FLAGS = tuple(replace(e, is_rare=e.key not in _USUAL) for e in flags_of(_TABLE, _TYPES))
 
 
 # ---- where a value is from
@@ -273,7 +278,9 @@ def placet_configuration(
 
     Raises CommandError for a mistake in the environment or in the file.
     """
-    parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        add_help=False, argument_default=argparse.SUPPRESS, allow_abbrev=False
+    )
     for flag in FLAGS:
         kept = {k: v for k, v in flag.options().items() if k in ("action", "nargs")}
         parser.add_argument(*flag.names, **kept)
@@ -313,7 +320,7 @@ def _in_file(name: str) -> Iterator[Given]:
         flag = known.get(key)
         if flag is None:
             close = nearest(str(key), known)
-            hint = f"a similar one exists: `{close}`" if close else "see placet serve --help"
+            hint = f"a similar one exists: `{close}`" if close else "see placet serve --help-all"
             raise CommandError(f"{KIND} has no field `{key}` ({place})", hint)
         value = _value(flag, written, place)
         yield Given(flag, _checked(flag, value, f"`{key}` ({place})"), place)
@@ -363,4 +370,4 @@ def _checked(flag: Flag, value: Value, where: str) -> Value:
 
 
 def _refused(where: str, why: str) -> CommandError:
-    return CommandError(f"{where} is not valid: {why}", "see placet serve --help")
+    return CommandError(f"{where} is not valid: {why}", "see placet serve --help-all")

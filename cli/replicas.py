@@ -55,12 +55,10 @@ _CHUNK = 32 * 1024
 Answer = TypeVar("Answer")
 
 
-PLACET = f"""
-the running Placet:
+VIEW = f"""
   --url URL
     the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}; without it,
     replicas are reached through the cluster of the kubeconfig
-{CONTEXT}
   --placet-namespace NAMESPACE={NAMESPACE}
     the namespace of Placet's pods
   --selector LABELS={SELECTOR}
@@ -69,6 +67,10 @@ the running Placet:
     only this pod of Placet
   --port PORT={DEFAULT_PORT}
     the --view-port of the replicas
+"""
+PLACET = f"""
+the running Placet:
+{VIEW}{CONTEXT}
 """
 # The flags of all questions about what replicas know.
 ASKED = f"""
@@ -85,14 +87,6 @@ POLICY = """
 # The number of the document that all questions print as data; it is raised if a field goes or
 # means something else.
 VERSION = 1
-
-# The flags that a command may lack, with their defaults.
-_USUAL = {
-    "placet_namespace": NAMESPACE,
-    "selector": SELECTOR,
-    "replica": None,
-    "port": DEFAULT_PORT,
-}
 
 
 def _checked(url: str) -> str:
@@ -206,35 +200,34 @@ def _refused(pod: str, forward: PortForward) -> CommandError:
 @asynccontextmanager
 async def replicas(args: argparse.Namespace) -> AsyncIterator[Sequence[Replica]]:
     """The replicas that the flags of PLACET name, at least one. Raises CommandError."""
-    target = argparse.Namespace(**{**_USUAL, **vars(args)})
     async with AsyncExitStack() as stack:
-        if target.url is not None:
-            url = _checked(target.url)
+        if args.url is not None:
+            url = _checked(args.url)
             session = aiohttp.ClientSession(url, read_bufsize=_LONGEST_LINE)
             yield [Replica(url, await stack.enter_async_context(session))]
             return
         try:
-            connecting = connect(target.kubeconfig, target.context, version=version())
+            connecting = connect(args.kubeconfig, args.context, version=version())
             client = await stack.enter_async_context(connecting)
-            pods = [target.replica] if target.replica else await _pods(client, target)
+            pods = [args.replica] if args.replica else await _pods(client, args)
         except ClusterConfigurationError as error:
             named = "--kubeconfig" in error.hint
             hint = "name one with --kubeconfig" if named or not error.hint else error.hint
             hint += ", or ask a server on this machine with --url"
             raise CommandError(str(error), hint) from None
         except EngineError as error:
-            check = f"kubectl get pods -n {target.placet_namespace}"
+            check = f"kubectl get pods -n {args.placet_namespace}"
             hint = f"name the pod with --replica, or check: {check}"
             if isinstance(error, ApiUnreachableError) and error.remedy:
                 hint = error.remedy
             raise CommandError(f"cannot find Placet's pods: {error}", hint) from None
-        yield [await _through(stack, client, target, pod) for pod in pods]
+        yield [await _through(stack, client, args, pod) for pod in pods]
 
 
 async def _through(
-    stack: AsyncExitStack, client: ApiClient, target: argparse.Namespace, pod: str
+    stack: AsyncExitStack, client: ApiClient, args: argparse.Namespace, pod: str
 ) -> Replica:
-    forward = PortForward(client, target.placet_namespace, pod, target.port)
+    forward = PortForward(client, args.placet_namespace, pod, args.port)
     path = await stack.enter_async_context(local_socket(forward))
     session = aiohttp.ClientSession(
         "http://127.0.0.1", connector=aiohttp.UnixConnector(str(path)), read_bufsize=_LONGEST_LINE
@@ -242,10 +235,10 @@ async def _through(
     return Replica(pod, await stack.enter_async_context(session), forward)
 
 
-async def _pods(client: ApiClient, target: argparse.Namespace) -> Sequence[str]:
+async def _pods(client: ApiClient, args: argparse.Namespace) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
-    params = [("labelSelector", target.selector), ("limit", "500")]
-    path = path_of(CORE, "pods", target.placet_namespace)
+    params = [("labelSelector", args.selector), ("limit", "500")]
+    path = path_of(CORE, "pods", args.placet_namespace)
     with waiting_for(client.host, REQUEST_SECONDS):
         body = await client.request("GET", path, params=params)
     try:
@@ -256,11 +249,11 @@ async def _pods(client: ApiClient, target: argparse.Namespace) -> Sequence[str]:
         hint = "check that the kubeconfig has the address of an API server"
         raise CommandError("the answer of the API server is not a list of pods", hint) from None
     if not names:
-        where = f"namespace `{target.placet_namespace}` has no running pod with `{target.selector}`"
+        where = f"namespace `{args.placet_namespace}` has no running pod with `{args.selector}`"
         hint = "give --placet-namespace and --selector, or one pod with --replica"
         raise CommandError(where, hint)
     if len(names) > _MOST_REPLICAS:
-        message = f"{len(names)} pods have the labels `{target.selector}`, more than replicas do"
+        message = f"{len(names)} pods have the labels `{args.selector}`, more than replicas do"
         raise CommandError(message, "give another --selector, or one pod with --replica")
     return names
 

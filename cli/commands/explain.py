@@ -67,10 +67,9 @@ ARGUMENTS = (
   --decision
     also show what the running Placet decided last, and what has changed since; it is found as
     `placet decisions` finds it
-  --url URL
-    the view of this server, with --decision and where no policy of the cluster applies
 {WORLD}{RUNNING}
-"""),
+the running Placet, which is asked with --decision, and where no policy of the cluster applies:
+{replicas.VIEW}"""),
 )
 
 

@@ -43,21 +43,14 @@ def run(args: argparse.Namespace) -> int:
         return Exit.OK
     found = _looked_up(args.path, schema)
     if isinstance(found, Diagnostic):
-        source = Source("path", args.path)
-        put_findings([(found, source)])
+        put_findings([(found, Source("path", args.path))])
         return Exit.ERROR
     type_, field = found
     record = schema.records.get((type_.args[-1] if type_.args else type_).name)
     if field is not None and (record is None or about_field(field, "")):
-        path = args.path
-        owner = path.rpartition(".")[0]
-        print(
-            f"{path}[{field.parameter}] : {field.type}"
-            if field.parameter
-            else f"{path} : {field.type}"
-        )
-        default = absent(field)
-        for line in (*about_field(field, owner), *([f"If absent: {default}."] if default else [])):
+        print(f"{args.path}{f'[{field.parameter}]' if field.parameter else ''} : {field.type}")
+        about = about_field(field, args.path.rpartition(".")[0])
+        for line in (*about, *([f"If absent: {default}."] if (default := absent(field)) else [])):
             print(f"  {line}")
     elif args.path != str(type_):
         print(f"{args.path} : {type_}")

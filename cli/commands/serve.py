@@ -198,7 +198,7 @@ def _options(args: argparse.Namespace, file: Path | None) -> Options:
     try:
         return Options(**{**given, **made})
     except SettingsError as error:
-        raise CommandError(str(error), "see placet serve --help") from None
+        raise CommandError(str(error), "see placet serve --help-all") from None
 
 
 def _tls_files(args: argparse.Namespace, file: Path | None) -> TlsFiles | None:

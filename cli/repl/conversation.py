@@ -507,8 +507,8 @@ def put_cluster(session: ReplSession) -> None:
 def _asked(name: str, session: ReplSession, text: str) -> int:
     """A command asked about the world of the session, and its chosen pod. Raises CommandError."""
     command = module_of(name)
-    parser = argparse.ArgumentParser(prog=f":{name}")
-    add_flags(parser, command.QUESTION)
+    parser = argparse.ArgumentParser(prog=f":{name}", allow_abbrev=False)
+    add_flags(parser, command.QUESTION, rare=True)
     try:
         # The words are as in a shell: those with spaces stand in quotes.
         args = parser.parse_args(shlex.split(text))

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import given_path, unreadable
+from cli.command import given_path, module_of, unreadable
 from cli.commands import COMMANDS, MORE
 from cli.main import parser_of
+from cli.placet_configuration import placet_configuration
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod
 
@@ -60,6 +62,39 @@ def arguments_of(line: str) -> list[str]:
         lambda word: word[0] not in "()<>|;&", dropwhile(lambda w: w != "placet", words)
     )
     return [*after][1:]
+
+
+def test_help_of_the_server_has_what_people_set_and_help_all_the_rest(placet: Placet) -> None:
+    short, whole = (
+        set(re.findall(r"(?m)^  (?:-\w, )?(--[a-z-]+)", placet("serve", flag).out))
+        for flag in ("--help", "--help-all")
+    )
+    every = {flag.name for flag in module_of("serve").ARGUMENTS}
+    assert whole - {"--help", "--help-all"} == every
+    assert len(short - {"--help", "--help-all"}) == 12
+    assert short < whole
+    # It is in the short form of the usage, too.
+    assert "--kube-api-qps" not in placet("serve", "--help").out
+    assert "there is no flag `--help-all`" in placet("check", ".", "--help-all").err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_part_of_a_flag_is_no_flag(name: str) -> None:
+    """A script with one would break when a flag is added."""
+    command = module_of(name)
+    names = {name for flag in command.ARGUMENTS for name in flag.names} | {"--help", "--help-all"}
+    needed = ["1" for flag in command.ARGUMENTS if not flag.is_optional]
+    for flag in names:
+        for end in range(3, len(flag)):
+            if (begun := flag[:end]) not in names:
+                _, unknown = parser_of("placet", {name}).parse_known_args([name, *needed, begun])
+                assert unknown == [begun]
+
+
+def test_the_session_and_the_file_of_a_server_take_no_parts_of_flags(placet: Placet) -> None:
+    with pytest.raises(SystemExit):
+        placet_configuration(["--list", "127.0.0.1:1"], {})
+    assert "unrecognized arguments: --portab" in placet("repl", stdin=":check --portab\n").err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -139,12 +139,12 @@ def test_the_fields_are_checked_together(placet: Placet, file: Path) -> None:
         (
             "httpTimeout: 5 minutes\n",
             "`httpTimeout` (placet.yaml:3) is not valid: `5 minutes` is not a duration:",
-            "see placet serve --help",
+            "see placet serve --help-all",
         ),
         (
             "logFormat: xml\n",
             "`logFormat` (placet.yaml:3) is not valid: `xml` is not one of text, json",
-            "see placet serve --help",
+            "see placet serve --help-all",
         ),
         (
             "policies: a\n",

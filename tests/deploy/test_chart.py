@@ -90,7 +90,7 @@ def _tls(known: set[str]) -> set[str]:
 def test_defaults_of_config_are_those_of_serve() -> None:
     """But for the format of the log, which programs read in a cluster."""
     parser = argparse.ArgumentParser()
-    add_flags(parser, serve.ARGUMENTS)
+    add_flags(parser, serve.ARGUMENTS, rare=True)
     assert DEFAULTS["config"] == {"httpTimeout": "5s", "logFormat": "json"}
     assert parser.get_default("http_timeout") == DEFAULTS["config"]["httpTimeout"]
 
