@@ -20,7 +20,8 @@ _IMAGE = re.compile(r"(?m)^( +image: )placet:\S+$")
 _ACCOUNT, _NAMESPACE = "placet", "kube-system"
 EXAMPLES = """\
 examples:
-  placet manifests --image registry.example/placet:0.1.0 | kubectl apply --server-side -f -
+  placet manifests --image registry.example/placet:0.1.0 \\
+    | kubectl apply --server-side --force-conflicts --field-manager=helm -f -
 """
 
 
@@ -109,6 +110,4 @@ def resource_name(kind: str) -> str:
     word = kind.lower()
     if word.endswith("s"):
         return f"{word}es"
-    if word.endswith("y"):
-        return f"{word[:-1]}ies"
-    return f"{word}s"
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"

@@ -18,12 +18,21 @@ MANIFESTS = BASE / "placet.yaml"
 KUBERNETES = "1.36.0"
 _HEAD = """\
 # Placet beside a second kube-scheduler, as the chart renders it by default.
-# `python -m tests.deploy.kustomize` writes this file.
+# `python -m tests.deploy.kustomize` writes this file. By its marks, helm takes the objects over.
 """
-# Helm's own marks.
-_MARKS = re.compile(
-    r"(?m)^(?:# Source: .*| +helm\.sh/chart: .*| +app\.kubernetes\.io/managed-by: .*)\n"
-)
+# Marks of helm that say where a text was, and in which version.
+_MARKS = re.compile(r"(?m)^(?:# Source: .*| +helm\.sh/chart: .*)\n")
+# Those by which `helm install placet --namespace kube-system` knows an object as its own.
+_OWNER = """\
+  annotations:
+    meta.helm.sh/release-name: placet
+    meta.helm.sh/release-namespace: kube-system
+"""
+_MANAGED = """\
+  labels:
+    app.kubernetes.io/managed-by: Helm
+"""
+_OWN = re.compile(r"(?m)^metadata:\n((?: .*\n)+)")
 _EMPTY = re.compile(r"(?m)^---\n(?=---\n)")
 
 
@@ -61,7 +70,14 @@ def manifests() -> str:
         "--set=crds.keep=false",
     )
     assert done.returncode == 0, done.stderr
-    return _HEAD + _EMPTY.sub("", _MARKS.sub("", done.stdout))
+    return _HEAD + _OWN.sub(_owned, _EMPTY.sub("", _MARKS.sub("", done.stdout)))
+
+
+def _owned(found: re.Match[str]) -> str:
+    """The metadata of an object with the marks of the release."""
+    own = found[1]
+    assert "  annotations:\n" not in own, own
+    return f"metadata:\n{_OWNER}{'' if '  labels:' in own else _MANAGED}{own}"
 
 
 if __name__ == "__main__":

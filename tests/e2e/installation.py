@@ -175,6 +175,8 @@ class Installation:
             "HOME": str(self.folder),
             "KUBECONFIG": str(self.plane.admin_kubeconfig),
             "PATH": ":".join([*map(str, programs), os.environ["PATH"]]),
+            # `placet` is that of this checkout, also where the environment has another one.
+            "PYTHONPATH": str(REPOSITORY),
         }
         done = subprocess.run(
             ["/bin/sh", "-c", line],

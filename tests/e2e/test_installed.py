@@ -207,6 +207,29 @@ def test_the_three_commands_of_the_page(installed: Installation, tmp_path: Path)
     assert "web runs on spot nodes only" in said
 
 
+@pytest.mark.parametrize("first", ["manifests", "chart"])
+def test_chart_and_manifests_take_over_from_each_other(
+    installed: Installation, tmp_path: Path, first: str
+) -> None:
+    """As the page has the commands; the release can be upgraded and uninstalled afterwards."""
+    installed.uninstall()
+    (tmp_path / "deploy").symlink_to(CHART.parent)
+    ways = [block("sh", "Without helm").strip(), block("sh").splitlines()[0]]
+    for way in ways if first == "manifests" else reversed(ways):
+        installed.command(way, tmp_path)
+        installed.wait_ready()
+    installed.install("config.maxInFlight=50")
+    installed.uninstall()
+    cluster = Cluster(installed.plane, f"after-{first}")
+    # Leases and the certificate are Placet's own, and definitions stay with their policies.
+    kept = ("lease", "secret", "customresourcedefinition")
+    until(
+        lambda: all(name.startswith(kept) for name in left_of_placet(cluster)),
+        SECONDS,
+        lambda: str(left_of_placet(cluster)),
+    )
+
+
 def test_a_broken_policy_in_the_values_does_not_get_in(installed: Installation) -> None:
     """Its check is a Job, whose log says what is wrong; nothing else changes."""
     cluster = Cluster(installed.plane, "checked")
