@@ -79,7 +79,7 @@ def tables_of(registry: Registry, data: Mapping[str, DataText], now: Timestamp) 
 
 def useless_data(registry: Registry, cluster: ClusterCopy) -> Iterator[str]:
     """A text about each table that has rows, but none that is of use. Raises UserError."""
-    nodes = cluster.snapshot().labels()
+    nodes = cluster.pods.nodes.labels()
     for digest, table in tables_of(registry, cluster.data, cluster.now).items():
         if useless := table.use(nodes, registry.keys[digest])[0]:
             yield f'`data "{table.spec.name}"` is useless: {useless}'

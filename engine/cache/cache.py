@@ -87,6 +87,10 @@ class NodeStore:
     def names(self) -> Iterable[str]:
         return self._nodes.keys()
 
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of each node, by its name. Each call makes a new mapping."""
+        return {name: node.metadata.labels or {} for name, node in self._nodes.items()}
+
     def had(self, name: str) -> bool:
         """Whether there is such a node, or was one lately."""
         return name in self._nodes or name in self._left or name in self._table.rows

@@ -213,7 +213,7 @@ class ClusterCopy:
 
     def facts(self) -> ClusterFacts:
         """What the rules ask of a cluster."""
-        nodes = self.snapshot().labels()
+        nodes = self._cache.nodes.labels()
         labels = Counter(key for labels in nodes.values() for key in labels)
         return ClusterFacts(labels, len(nodes))
 

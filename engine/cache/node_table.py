@@ -364,10 +364,6 @@ class Snapshot:
         """The nodes by name. Each call makes a new mapping."""
         return {view.name: view for view in self.table.nodes if view is not None}
 
-    def labels(self) -> Mapping[str, Mapping[str, str]]:
-        """The labels of each node, by its name. Each call makes a new mapping."""
-        return {name: (node.metadata.labels or {}) for name, node in self.nodes.items()}
-
     def pods(self) -> Mapping[str, Peer]:
         """All pods by key. Each call makes a new mapping."""
         placed = ((node and node.pods) or () for node in self.table.nodes)

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 import msgspec
 
+from engine.cache.cache import NodeStore
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
@@ -20,7 +21,7 @@ from engine.engine import Engine
 from engine.explanation.reader import EVERYTHING, Reader
 from engine.facts import Facts
 from engine.fairness import ByteAccounts, in_turns
-from engine.program.tables import Labels, SourceStatus, TableSpec, source_label
+from engine.program.tables import SourceStatus, TableSpec, source_label
 from engine.work import shared_pause
 from grammar.messages.texts import counted
 from server.capabilities.capability import Capability, Opened, Site
@@ -43,10 +44,9 @@ _LEFT_OUT = "left_out"
 
 
 def _open(site: Site) -> Opened:
-    led = site.led
-    accounts = led.cache.accounts if led is not None else ByteAccounts()
-    view, parts = site.view, (site.options, site.api, site.engine, site.background)
-    tables = DataTables(*parts, accounts, lambda: view.pods.snapshot().labels())
+    accounts = site.led.cache.accounts if site.led is not None else ByteAccounts()
+    parts = site.options, site.api, site.engine, site.background, accounts
+    tables = DataTables(*parts, lambda: site.view.pods.nodes)
     site.background.stack.push_async_callback(tables.close)
     return Opened(
         adopted=tables.adopt,
@@ -94,11 +94,11 @@ class DataTables:
         engine: Engine,
         background: Background,
         accounts: ByteAccounts,
-        nodes: Callable[[], Labels] = dict,
+        nodes: Callable[[], NodeStore] = NodeStore,
     ) -> None:
         """`api` is None without a cluster: then there are only files and Prometheus.
 
-        `nodes` gives the labels of the nodes that there are.
+        `nodes` gives the nodes that there are.
         """
         self._nodes = nodes
         self._metrics = background.metrics
@@ -111,6 +111,7 @@ class DataTables:
         parts = SourceParts(api, client, options.data_folder, accounts)
         start_task = background.supervisor.start
         self._keeper = DataKeeper(parts, start_task, engine.take_tables, self._noted)
+        self.close = self._keeper.close
 
     def adopt(self, registry: Registry) -> None:
         """Reads what these policies declare from now on."""
@@ -174,7 +175,8 @@ class DataTables:
 
     @property
     def statuses(self) -> Sequence[SourceStatus]:
-        return [*self._keeper.statuses(self._nodes()), *self._refused]
+        nodes = self._nodes().labels() if self._keeper.tables else {}
+        return [*self._keeper.statuses(nodes), *self._refused]
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a line for each source, which is a warning while it fails."""
@@ -182,9 +184,6 @@ class DataTables:
             ReadinessCheck(f"data/{each.name}", _failure(each), is_warning=True)
             for each in self.statuses
         ]
-
-    async def close(self) -> None:
-        await self._keeper.close()
 
     def _noted(self, source: str, reason: str, error: str) -> None:
         if reason:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from engine.cache.cache import Cache
+from engine.cache.cache import Cache, NodeStore
 from engine.cluster.data_watching import SourceState
 from engine.data import RowSample
 from engine.engine import Engine
@@ -24,7 +24,7 @@ from server.capabilities.data import DataTables, data_facts, data_samples
 from server.metrics.metrics import Metrics
 from server.options import Options
 from server.supervisor import Background
-from tests.support.engines import CODEC, Known, Silent, registry_of
+from tests.support.engines import CODEC, Known, Silent, cache_of, registry_of
 
 
 class Started:
@@ -39,6 +39,10 @@ class Server:
 
     def __init__(self) -> None:
         self.running: list[str] = []
+        self.looks = 0
+        racks = {"n1": {"rack": "r1"}, "n2": {"rack": "r2"}, "n3": {}}
+        nodes = ({"metadata": {"name": n, "labels": labels}} for n, labels in racks.items())
+        self.known = cache_of(nodes).nodes
         self.states: dict[str, SourceState] = {}
         engine = Engine(registry_of(""), Known(Cache()), CODEC, Silent())
         metrics, log = Metrics(CollectorRegistry(), "0"), logging.getLogger("placet")
@@ -50,8 +54,12 @@ class Server:
             engine,
             background,
             ByteAccounts(),
-            lambda: {"n1": {"rack": "r1"}, "n2": {"rack": "r2"}, "n3": {}},
+            self.nodes,
         )
+
+    def nodes(self) -> NodeStore:
+        self.looks += 1
+        return self.known
 
     def start(self, name: str, work: Callable[[], Awaitable[None]], **_: Any) -> Task[None]:
         assert isinstance(work, partial)
@@ -85,6 +93,14 @@ def test_a_namespace_has_a_limited_number_of_sources() -> None:
     assert [each.policies for each in refused] == [("shop/p",), ("shop/p",)]
     server.adopt(of_namespace("shop", 3))
     assert not any("more than" in each.error for each in server.tables.statuses)
+
+
+def test_nobody_looks_at_nodes_before_there_are_rows() -> None:
+    """`/readyz` asks again and again while a large cluster is read."""
+    server = Server()
+    server.adopt(OPERATORS)
+    assert [each.rows for each in server.tables.statuses] == [0]
+    assert server.looks == 0
 
 
 def test_those_of_operators_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
