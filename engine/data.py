@@ -617,7 +617,7 @@ def row_of_both(spec: TableSpec, one: Row, other: Row) -> Row:
         if not column.over or None in cells:
             continue
         try:
-            value = max(cells) if column.over == "max" else PLUS[column.type.name](*cells)
+            value = max(cells) if column.over == "most" else PLUS[column.type.name](*cells)
         except EvaluationError:
             continue
         if _is_cell(value):

@@ -480,7 +480,7 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
     for item in found:
         if item.node not in fixture.nodes:
             raise _unknown("node", item.node, fixture.nodes, item)
-        if item.kind == "held" and item.clause is not None and item.clause not in waiting_clauses:
+        if item.kind == "wait" and item.clause is not None and item.clause not in waiting_clauses:
             raise _unknown("waiting clause", item.clause, sorted(waiting_clauses), item)
         if item.clause is not None and item.clause not in clauses:
             raise _unknown("rejecting clause", item.clause, sorted(clauses), item)
@@ -510,7 +510,7 @@ def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
                 return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
             case "reject":
                 return _reject_failure(item, verdict, engine)
-            case "held" | "bound":
+            case "wait" | "bind":
                 return _hold_failure(item, verdict, engine)
             case "score":
                 return _score_failure(item, verdict, engine)
@@ -533,17 +533,17 @@ def _reject_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) -
 
 
 def _hold_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) -> Diagnostic | None:
-    """What differs from `expect held`, or from `expect bound`."""
+    """What differs from `expect wait`, or from `expect bind`."""
     if not isinstance(verdict, Feasible):
         return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
     found = engine.hold(item.node)
     if found is None:
-        is_expected = item.kind == "bound"
+        is_expected = item.kind == "bind"
         text = f"the pod is not held on `{item.node}`"
         return None if is_expected else _failed(item, text, "it is bound at once")
     if found.clause == item.clause:
         return _message_failure(item, f"the pod is held on `{item.node}`", found)
-    by_another = " by another clause" if item.kind == "held" else ""
+    by_another = " by another clause" if item.kind == "wait" else ""
     message = f"the pod is held on `{item.node}`{by_another}"
     return _failed(item, message, f"held by `{found.clause}`: {message_of(found)}")
 

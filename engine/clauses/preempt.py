@@ -17,7 +17,7 @@ def _programs(clause: Preempt, compiler: PolicyCompiler) -> Iterator[PreemptProg
         name=clause.name,
         when=compiler.condition(clause.when),
         protects=tuple(map(compiler.compiled, clause.protect)),
-        allows=compiler.optional(clause.allow),
+        requires=tuple(map(compiler.compiled, clause.requires)),
         keep=keep.count if keep is not None else None,
         order=compiler.compiled(keep.by) if keep is not None else None,
         passes_missing=compiler.policy.passes_missing(clause),

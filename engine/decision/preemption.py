@@ -149,9 +149,7 @@ class Preemption:
         if self._protects(clause, candidate.peers):
             return False
         self._frame.victims = candidate.peers
-        if clause.allows is None:
-            return True
-        return self._is(clause, clause.allows, otherwise=clause.passes_missing)
+        return all(self._is(clause, e, otherwise=clause.passes_missing) for e in clause.requires)
 
     def _best(
         self, clause: PreemptProgram, candidates: Sequence[_Candidate]

@@ -315,16 +315,16 @@ class CountClause:
 class PreemptProgram:
     """A compiled preempt clause.
 
-    A victim for which one of `protects` is true is spared. `allows` says whether a candidate node
-    stays. The first `keep` candidates by `order` stay. `passes_missing` is `missing pass`: what has
-    no value neither protects nor forbids.
+    A victim for which one of `protects` is true is spared. A candidate node stays
+    if all of `requires` are true. The first `keep` candidates by `order` stay. `passes_missing` is
+    `missing pass`: what has no value neither protects nor forbids.
     """
 
     policy: str
     name: str
     when: Condition | None
     protects: tuple[Evaluate, ...]
-    allows: Evaluate | None
+    requires: tuple[Evaluate, ...]
     keep: int | None
     order: Evaluate | None
     passes_missing: bool

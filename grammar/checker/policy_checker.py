@@ -72,7 +72,7 @@ READ_IN: Mapping[str, str] = {
     "node": "filters, scores, binds, shares, places, bounds",
     "peer": "`pods where`, `of pods by`",
     "victim": "`protect`",
-    "victims": "`allow`, `keep`",
+    "victims": "`require`, `pick` of preempt",
     "namespaceObject": "the same parts as `pod`",
     "now": "these parts, but for gangs, cards and `wait until`",
     COUNT: "filters, scores, bounds of limits, `when` of what counts pods",

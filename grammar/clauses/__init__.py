@@ -48,8 +48,8 @@ SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} |
 }
 # And data, by the word of its source.
 SHAPES_OF_SOURCES: Mapping[str, str] = {
-    "prometheus": 'data "x" { from prometheus "http://prometheus" query "node_load1" key "node" }',
-    "configmap": 'data "x" { from configmap "shop/racks" key "racks.csv" by "rack" columns { … } }',
+    "prometheus": 'data "x" { from prometheus "http://prometheus" query "node_load1" by "node" }',
+    "configmap": 'data "x" { from configmap "a/racks" file "racks.csv" by "rack" columns { … } }',
     "file": 'data "x" { from file "racks.csv" by "rack" columns { … } }',
     "objects": 'data "x" { from objects "v1/Secret" by object.metadata.namespace columns { … } }',
 }

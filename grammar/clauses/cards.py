@@ -67,9 +67,7 @@ def _amounts(rule: str, needed: str, *fields: str) -> ClausePart:
     return ClausePart(rule, _read_amounts, lines, fields=fields, needed=needed)
 
 
-def _read_pick(c: list[Child]) -> Pick | None:
-    if reading.has(c, "FIRST"):
-        return None
+def _read_pick(c: list[Child]) -> Pick:
     return Pick("least" if reading.has(c, "LEAST") else "most", reading.expr_of(c))
 
 
@@ -136,7 +134,7 @@ CARDS = ClauseKind(
         ClausePart(
             "index_in",
             lambda c: reading.text_of(reading.string_of(c)),
-            lambda key: [(f"index in annotation {print_string(key)}", None, None)],
+            lambda key: [(f"index {print_string(key)}", None, None)],
             word="index",
             fields=("index",),
         ),

@@ -19,14 +19,13 @@ class Preempt(AnyClause):
     verb = "preempt"
     _: KW_ONLY
     protect: tuple[Expr, ...] = ()
-    allow: Expr | None = None
+    requires: tuple[Expr, ...] = ()
     keep: Keep | None = None
 
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         found = [WrittenCondition(e, "protect", self.missing) for e in self.protect]
-        if self.allow is not None:
-            found.append(WrittenCondition(self.allow, "allow"))
+        found += [WrittenCondition(e, "require") for e in self.requires]
         return tuple(found)
 
 
@@ -42,7 +41,7 @@ def _read_keep(c: list[Child]) -> Keep:
 
 
 def _checked_keep(keep: Keep, by: ClauseChecker) -> Keep:
-    order = by.check(keep.by, None, _VICTIMS, "`keep`")
+    order = by.check(keep.by, None, _VICTIMS, "`pick`")
     if order.type.name not in (*parts.NUMBERS, "quantity", "duration", "timestamp"):
         by.found.append(catalogue.wrong_type(order.type, "a number to order by", order.span))
     return replace(keep, by=order)
@@ -51,16 +50,17 @@ def _checked_keep(keep: Keep, by: ClauseChecker) -> Keep:
 PREEMPT = ClauseKind(
     Preempt,
     "the preempt clause",
-    'preempt "x" { protect victim where victim.priority > 0 }',
+    'preempt "x" { protect pods where victim.priority > 0 }',
     parts.POD,
     (
-        condition("protect", _VICTIM, "protect victim where", repeats=True),
-        condition("allow", _VICTIMS, "allow when"),
+        condition("protect", _VICTIM, "protect pods where", repeats=True),
+        condition("require", _VICTIMS, fields=("requires",), repeats=True),
         ClausePart(
             "keep",
             _read_keep,
-            lambda keep: [(f"keep {keep.count} by ", keep.by, keep.by.span)],
+            lambda keep: [(f"pick {keep.count} least ", keep.by, keep.by.span)],
             _checked_keep,
+            word="pick",
         ),
     ),
 )

@@ -189,12 +189,12 @@ PRESENCE, ABSENCE, DEFAULTS = _table(
 # Functions of others that can mean nothing here, and what stands closest.
 
 OF_PROMETHEUS = (
-    'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
+    'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" by'
     ' "node" }`, and read it as `data.load[node.name].value`'
 )
 NO_REQUESTS = (
     "a policy asks nobody while it decides; write `data` for a table that is read before, as in"
-    ' `data "load" { from prometheus "http://…" query "…" key "node" }`'
+    ' `data "load" { from prometheus "http://…" query "…" by "node" }`'
 )
 ELSEWHERE = _reasons(
     """
@@ -368,8 +368,8 @@ PARTS = _table(
     strict ; Kubernetes YAML ; whenUnsatisfiable strength enforcement
     missing ; programming languages ; default onMissing fallback absent
     range ; programming languages ; scale normalize bounds
-    protect victim where ; kube-scheduler ; spare exclude never
-    keep 1 by ; SQL ; order_by orderBy sort
+    protect pods where ; kube-scheduler ; spare exclude never
+    pick 1 least ; SQL ; order_by orderBy sort
     rounding ; plain English ; round rounded rounds
     rounding up ; programming languages ; roundUp round_up ceil ceiling
     rounding down ; programming languages ; roundDown round_down floor

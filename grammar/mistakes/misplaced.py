@@ -18,7 +18,7 @@ from grammar.tree.source import Source, Span
 ITEMS = ITEMS_OF_POLICY.union(("policy", "cluster", "test"))
 PARTS = frozenset(
     "require message detail missing value range strict best at exactly on over skew per protect "
-    "allow keep when of rounding mutual pods nodes min take index pick write within wait".split()
+    "when of rounding mutual pods nodes min take index pick write within wait".split()
 )
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.

@@ -148,6 +148,7 @@ def unexpected(
 def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[Diagnostic]:
     words = tuple(t.lower() for t in accepted if t.isalpha() and t not in _NO_WORDS)
     place = Misplaced(source, span, accepted)
+    yield from rewritten(place, ROWS["old"])
     yield from of_texts(place)
     yield from rewritten(place, (row for name in _FIRST for row in ROWS[name]))
     if (said := place.unclosed()) is not None:

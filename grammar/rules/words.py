@@ -325,7 +325,7 @@ def row_of_another_name(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     meant = _NAMED.get(read, label)
     if label in _NAMED.values() and meant != label:
         message = f"rows are named by `{label}`, which is no `{read}` unless it is relabelled"
-        hint = f'write `key "{meant}"`, with a query whose series have this label'
+        hint = f'write `by "{meant}"`, with a query whose series have this label'
         yield finding(message, key.span, "write `node.name`" if label == "node" else hint)
 
 

@@ -265,7 +265,9 @@ class Builder(ExpressionBuilder):
             one = Literal(1, INT, span=span_of(c))
             return Column(str(name), DYN, one, "count", span=token_span(name), type_span=span_of(c))
         value = expr_of(c)
-        over: OneOf["sum", "max", ""] = "sum" if has(c, "SUM") else "max" if has(c, "MAX") else ""
+        over: OneOf["sum", "most", ""] = (
+            "sum" if has(c, "SUM") else "most" if has(c, "MOST") else ""
+        )
         return Column(str(name), DYN, value, over, span=token_span(name), type_span=value.span)
 
     group = _named(Group)
@@ -316,10 +318,10 @@ class Builder(ExpressionBuilder):
         if has(c, "EVICT"):
             *victims, on = node, *by
             return Expectation("evict", on, victims=tuple(victims), span=where)
-        if has(c, "PASS", "BOUND"):
-            return Expectation("pass" if has(c, "PASS") else "bound", node, span=where)
+        if has(c, "PASS", "BIND"):
+            return Expectation("pass" if has(c, "PASS") else "bind", node, span=where)
         if by:
-            kind: OneOf["held", "reject"] = "held" if has(c, "HELD") else "reject"
+            kind: OneOf["wait", "reject"] = "wait" if has(c, "WAIT") else "reject"
             clause, message = by[0], by[1] if by[1:] else None
             return Expectation(kind, node, clause=clause, message=message, span=where)
         (op,), (number,) = tokens(c, "RELOP"), tokens(c, "SIGNED")

@@ -112,7 +112,7 @@ class Per:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """`keep N by e`."""
+    """Keep, `pick N least e`: so many candidates stay."""
 
     count: int
     by: Expr

@@ -41,7 +41,7 @@ class Column(Placed):
     name: str
     type: Type
     value: Expr | None = None
-    over: OneOf["", "sum", "max", "count"] = ""
+    over: OneOf["", "sum", "most", "count"] = ""
     type_span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -67,26 +67,26 @@ class FromMetrics(_Source):
 
 @dataclass(frozen=True, slots=True)
 class FromPrometheus(_Source):
-    """`from prometheus URL query TEXT key LABEL`: a row for each value of the label."""
+    """`from prometheus URL query TEXT by LABEL`: a row for each value of the label."""
 
     url: str
     query: str
     key: str
     word = "prometheus"
-    words = ("query", "key")
+    words = ("query", "by")
     columns = (Column("value", DOUBLE),)
     is_watched = False
 
 
 @dataclass(frozen=True, slots=True)
 class FromConfigMap(_Source):
-    """`from configmap "NAMESPACE/NAME" key ENTRY by COLUMN`: a row for each row of a text in it."""
+    """`from configmap "NAMESPACE/NAME" file ENTRY by COLUMN`: a row for each row of its text."""
 
     name: str
     entry: str
     by: str
     word = "configmap"
-    words = ("key", "by")
+    words = ("file", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +220,14 @@ class TestObject(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Expectation(Placed):
-    """`expect pass NODE`, `expect reject NODE by CLAUSE`, `expect bound NODE`, and so on.
+    """`expect pass NODE`, `expect reject NODE by CLAUSE`, `expect bind NODE`, and so on.
 
     The text of the clause has to contain the `message`. A score has `op` and `number`: `expect
     score NODE op N`. The `victims` are the pods of `expect evict POD, … on NODE`; `expect evict
     none on NODE` has none.
     """
 
-    kind: OneOf["pass", "reject", "held", "bound", "score", "evict"]
+    kind: OneOf["pass", "reject", "wait", "bind", "score", "evict"]
     node: str
     clause: str | None = None
     op: str | None = None

@@ -92,7 +92,7 @@ _RULES = {
     "cards": f"""cards "gpu" {{
       on node int(node.labels["{GPU_COUNT}"]) of {{"milli": {CARD}}}
       take {{"milli": int(pod.annotations["{GPU_MILLI}"])}}
-      index in annotation "{GPU_INDEX}"
+      index "{GPU_INDEX}"
       pick least card.free["milli"]
       message "MESSAGE"
     }}""",

@@ -23,7 +23,7 @@ FREE = ("--type=merge", "-p", '{"metadata": {"finalizers": null}}')
 BROKEN = 'filter "ready" { require node.redy }'
 READY = 'filter "ready" { require node.ready }'
 FETCHED = (
-    'data "load" { from prometheus "http://169.254.169.254" query "up" key "node" } '
+    'data "load" { from prometheus "http://169.254.169.254" query "up" by "node" } '
     'filter "idle" { require data.load[node.name].value < 1.0 }'
 )
 # As the documents of the placement-policy scheduler plugins have them.

@@ -41,7 +41,7 @@ policy gpu {{
   cards "gpu" {{
     on node int(node.labels["gpu-count"]) of {{"milli": 1000}}
     take {{"milli": int(pod.annotations["milli"])}}
-    index in annotation "{INDEX}"
+    index "{INDEX}"
     pick least card.free["milli"]
     message "no card has room"
   }}

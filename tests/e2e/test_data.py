@@ -27,7 +27,7 @@ RACKS = """\
 cluster policy racks {{
   for pods where pod.metadata.namespace == "{namespace}"
   data "racks" {{
-    from configmap "{namespace}/racks" key "racks.csv" by "rack" columns {{ watts: double }}
+    from configmap "{namespace}/racks" file "racks.csv" by "rack" columns {{ watts: double }}
   }}
   data "claims" {{
     from objects "v1/PersistentVolumeClaim"
@@ -215,7 +215,7 @@ BUSY_SECONDS = 1.0
 CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 MOVING_RACKS = """
   data "racks" {{
-    from configmap "{namespace}/racks" key "racks.csv" by "rack" columns {{ watts: double }}
+    from configmap "{namespace}/racks" file "racks.csv" by "rack" columns {{ watts: double }}
   }}
   let rack = node.labels["rack"]
   filter "power" {{

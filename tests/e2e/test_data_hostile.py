@@ -36,7 +36,7 @@ MANY = 1_000_000
 POLICY = """\
 cluster policy hostile {{
   for pods where true
-  data "power" {{ from prometheus "{url}" query "watts" key "node" every 3s stale after 300s }}
+  data "power" {{ from prometheus "{url}" query "watts" by "node" every 3s stale after 300s }}
   data "rows" {{ from file "rows.csv" by "node" columns {{ watts: double }} }}
   filter "power" {{ require data.power[node.name].value < 100.0 missing pass }}
   filter "rows" {{ require data.rows[node.name].watts < 100.0 missing pass }}
@@ -280,7 +280,7 @@ def test_the_status_of_a_policy_says_which_and_why(
     name = f"hostile-{cluster.namespace}"
     with source() as prometheus:
         url = f"http://127.0.0.1:{prometheus.port}"
-        table = f'data "power" {{ from prometheus "{url}" query "w" key "node" every 1s }}'
+        table = f'data "power" {{ from prometheus "{url}" query "w" by "node" every 1s }}'
         rule = 'filter "power" { require data.power[node.name].value < 9.0 missing pass }'
         cluster.apply(cluster_policy(name, f"{table} {rule}"))
         with placet(tmp_path, None, f"--kubeconfig={plane.placet_kubeconfig}") as server:

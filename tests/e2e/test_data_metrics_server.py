@@ -131,7 +131,7 @@ cluster policy power {{
   for pods where true
   data "power" {{
     from prometheus "http://127.0.0.1:{port}" query 'label_replace(up, "node", "n1", "", "")'
-    key "node" every 1s
+    by "node" every 1s
   }}
   filter "up" {{ require data.power[node.name].value > 0.5 missing fail }}
 }}

@@ -80,7 +80,7 @@ def tables(tenant: str, random: Random, number: int) -> Iterator[tuple[str, dict
     yield f"/api/v1/namespaces/{tenant}/configmaps", made
     for source in (name, f"none-{number % 100}"):
         rules = f"""data "t" {{
-            from configmap "{source}" key "rows.csv" by "node" columns {{ v: int }} }}
+            from configmap "{source}" file "rows.csv" by "node" columns {{ v: int }} }}
           filter "f" {{ require data.t[node.name].v < 5 missing pass }}"""
         yield policy(tenant, f"reads-{source}", rules)
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.e2e
 
 POLICY = """
   filter "pool" { require node.labels["pool"] == "web" message "not of the pool" }
-  preempt "spare databases" { protect victim where victim.labels["tier"] == "db" }
+  preempt "spare databases" { protect pods where victim.labels["tier"] == "db" }
 """
 
 

@@ -51,7 +51,7 @@ CLAUSES = {
     "cards": """cards "gpu" {
     on node int(node.labels["card"]) of {"milli": 1000}
     take {"milli": 1000}
-    index in annotation "example.com/index"
+    index "example.com/index"
     message "no card"
   }""",
 }

@@ -27,7 +27,7 @@ from tests.support.rows import rows
 CARDS = """cards "gpu" {
   on node 2 of {"milli": 1000}
   take int(pod.annotations["count"]) of {"milli": int(pod.annotations["milli"])}
-  index in annotation "index"
+  index "index"
 }"""
 POLICY = f'policy gpu {{ for pods where "milli" in pod.annotations {CARDS} }}'
 NEW = pod("new", annotations={"milli": "500", "count": "1"})

@@ -29,7 +29,7 @@ EVERY_TYPE = (
     'from file "x" by "k" columns { d: double, i: int, s: string, b: bool, q: quantity,'
     " t: duration, m: timestamp }"
 )
-LOAD = 'from prometheus "http://p:9090" query "up" key "node"'
+LOAD = 'from prometheus "http://p:9090" query "up" by "node"'
 
 
 def refused(text: str | bytes, form: Form = "csv", source: str = RACKS) -> str:

@@ -71,12 +71,12 @@ CASES = {
     "preempt": (_preempt, f'filter "f" {{ require {OF_NODE} }}'),
     "preempt, of victims": (
         _preempt,
-        f'preempt "p" {{ protect victim where !({long("victim.name")}) }}',
+        f'preempt "p" {{ protect pods where !({long("victim.name")}) }}',
     ),
     "preempt, of counted pods": (_preempt, COUNT),
     "preempt, of what is best": (
         _preempt,
-        f'preempt "p" {{ keep 1 by ({OF_NODE}) ? 1 : 0 }}',
+        f'preempt "p" {{ pick 1 least ({OF_NODE}) ? 1 : 0 }}',
     ),
     "bind": (_bind, MANY),
     "bind, of counted pods": (_bind, COUNT),

@@ -24,7 +24,7 @@ cluster policy a {
   filter "never" { require node.name == "" }
   bind "nowhere" { require node.name == "" }
   score "name" weight 1 { value size(node.name) }
-  preempt "nobody" { protect victim where victim.name != "" }
+  preempt "nobody" { protect pods where victim.name != "" }
 }
 """
 ONE = """

@@ -18,8 +18,8 @@ LOAD = 'data "load" { from metrics }'
 BLOCKS = (
     LOAD,
     'data "load" { from metrics every 10s stale after 2m }',
-    'data "power" { from prometheus "http://p:9090" query "sum by (node) (watts)" key "node" }',
-    'data "racks" { from configmap "shop/racks" key "r.csv" by "rack" columns { watts: double } }',
+    'data "power" { from prometheus "http://p:9090" query "sum by (node) (watts)" by "node" }',
+    'data "racks" { from configmap "shop/racks" file "r.csv" by "rack" columns { watts: double } }',
     'data "prices" { from file "a/prices.json" by "type" columns { hour: double, until: timestamp } }',  # noqa: E501 - one text
     'data "names" { from objects "v1/Pod" by object.metadata.name columns { a = string(object.a) } }',  # noqa: E501 - one text
 )
@@ -98,7 +98,7 @@ cluster policy p {
   # before
   data "racks" {  # head
     # about the source
-    from configmap "kube-system/racks" key "racks.csv" by "rack"  # of ops
+    from configmap "kube-system/racks" file "racks.csv" by "rack"  # of ops
     # about every
     every 10s
     stale after 2m  # old
@@ -145,7 +145,7 @@ def test_columns_over_the_objects_of_a_key_keep_their_words() -> None:
 policy p {
   data "volumes" {
     from objects "v1/PersistentVolumeClaim" by object.metadata.namespace
-    columns { number = count, size = sum int(object.size), max = max int(object.n) }
+    columns { number = count, size = sum int(object.size), max = most int(object.n) }
   }
 }
 """
@@ -168,17 +168,17 @@ def test_tests_give_rows() -> None:
         ('data "a b" { from metrics }', "P0135", "`a b` is not a name that an expression can read"),
         ('data "ä" { from metrics }', "P0135", "`ä` is not a name that an expression can read"),
         (
-            'data "a" { from prometheus "p:9090" query "q" key "k" }',
+            'data "a" { from prometheus "p:9090" query "q" by "k" }',
             "P0135",
             "`p:9090` is not the address of a Prometheus",
         ),
         (
-            'data "a" { from prometheus "http://u:p@x" query "q" key "k" }',
+            'data "a" { from prometheus "http://u:p@x" query "q" by "k" }',
             "P0135",
             "`http://u:p@x` is not the address of a Prometheus",
         ),
         (
-            'data "a" { from configmap "racks" key "e" by "k" columns { w: double } }',
+            'data "a" { from configmap "racks" file "e" by "k" columns { w: double } }',
             "P0135",
             "`racks` is not the namespace and name of a ConfigMap",
         ),
@@ -308,8 +308,8 @@ READ = 'data.load[node.name].cpu > "1"'
         f'bind "a" {{ require {READ} }}',
         'bind "a" { wait until data.load["n"].cpu > "1" for at most 1m }',
         f'score "a" weight 1 {{ value {READ} }}',
-        f'preempt "a" {{ protect victim where {READ} }}',
-        f'preempt "a" {{ allow when {READ} }}',
+        f'preempt "a" {{ protect pods where {READ} }}',
+        f'preempt "a" {{ require {READ} }}',
         'filter "a" { require node.ready detail "{data.load[node.name].cpu}" }',
         f'let hot = {READ} filter "a" {{ require hot }}',
     ],
@@ -418,8 +418,8 @@ policy power (
   file: string = "a.csv"
 ) {
   for pods where false
-  data "m" { from configmap map key "x.csv" by "k" columns { a: double } }
-  data "p" { from prometheus url query text key "node" }
+  data "m" { from configmap map file "x.csv" by "k" columns { a: double } }
+  data "p" { from prometheus url query text by "node" }
   data "o" { from objects kind by string(object.metadata.name) columns { a = string(object.b) } }
   data "f" { from file file by "k" columns { a: double } }
   filter "f" { require data.m["a"].a < 1.0 missing pass }
@@ -434,7 +434,7 @@ def test_a_source_takes_parameters(schema: Schema) -> None:
     assert used(f"{SHARED} {user}", schema) == []
     source = Source("p.policy", SHARED)
     printed = format_file(parse_file(source)[0], source)
-    for text in ("configmap map key", "prometheus url query text key", "objects kind by"):
+    for text in ("configmap map file", "prometheus url query text by", "objects kind by"):
         assert text in printed
 
 
@@ -470,7 +470,7 @@ def used(text: str, schema: Schema) -> list[str]:
     [("map: int = 1", "P0105"), ("other: string", "P0101"), ('map: string = "a"', "P0135")],
 )
 def test_what_is_no_text_of_a_source(parameter: str, code: str, schema: Schema) -> None:
-    block = 'data "m" { from configmap map key "x.csv" by "k" columns { a: double } }'
+    block = 'data "m" { from configmap map file "x.csv" by "k" columns { a: double } }'
     rule = 'filter "f" { require data.m["a"].a < 1.0 missing pass }'
     text = f"policy p ({parameter}) {{ for pods where false {block} {rule} }}"
     assert code in [found for found, _ in findings(text, schema)]

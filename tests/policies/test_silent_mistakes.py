@@ -235,14 +235,14 @@ def test_hint_for_a_score_prefers_large(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'preempt "p" { protect victim where victim.labels["tier"] == "batch" }',
-        'preempt "p" { protect victim where "batch" == victim.labels["tier"] }',
-        'let batch = victim.labels["tier"] == "batch" preempt "p" { protect victim where batch }',
+        'preempt "p" { protect pods where victim.labels["tier"] == "batch" }',
+        'preempt "p" { protect pods where "batch" == victim.labels["tier"] }',
+        'let batch = victim.labels["tier"] == "batch" preempt "p" { protect pods where batch }',
         (
             "def of(k: string): string = victim.labels[k]"
-            ' preempt "p" { protect victim where of("tier") == "batch" }'
+            ' preempt "p" { protect pods where of("tier") == "batch" }'
         ),
-        'preempt "p" { protect victim where victim.labels["tier"] in ["batch"] }',
+        'preempt "p" { protect pods where victim.labels["tier"] in ["batch"] }',
     ],
 )
 def test_hint_for_a_protection_frees_the_pod_without_the_label(text: str) -> None:
@@ -297,7 +297,7 @@ def test_value_of_a_use_is_looked_at(values: str, wanted: list[str]) -> None:
         'limit "l" { pods where peer.name != "" per node.name at most 0 strict }',
         'limit "l" { per zone at most 2 strict }',
         'let zone = node.zone spread "s" { nodes all over zone skew at most 1 strict }',
-        'preempt "p" { protect victim where victim.labels["a"] == "b" missing pass }',
+        'preempt "p" { protect pods where victim.labels["a"] == "b" missing pass }',
     ],
 )
 def test_what_may_be_meant_is_not_reported(text: str) -> None:

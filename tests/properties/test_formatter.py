@@ -20,7 +20,7 @@ _counts = st.sampled_from(
         'limit "c{}" {{ pods where {} per node at most 1 strict mutual }}',
         'limit "c{}" {{ used node where {} at most 1 strict }}',
         'spread "c{}" {{ pods where {} over node.zone skew at most 1 min domains 2 strict }}',
-        'preempt "c{}" {{ protect victim where {} allow when true keep 1 by size(victims) }}',
+        'preempt "c{}" {{ protect pods where {} require true pick 1 least size(victims) }}',
         'gang "c{}" when {} {{ of pods by peer.labels["job"] at least 8 for at most 90s }}',
         'bind "c{}" {{ wait until {} for at most 30m30s }}',
         'bind "c{}" when {} {{ require true missing pass detail "{{node.name}} \\" {{{{}}}}" }}',

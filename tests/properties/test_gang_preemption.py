@@ -17,7 +17,7 @@ from tests.engine.gangs.test_gangs import World
 from tests.support import builders
 from tests.support.books import examples
 
-PROTECT = 'preempt "kept" { protect victim where victim.labels[?"kept"].orValue("") == "yes" }'
+PROTECT = 'preempt "kept" { protect pods where victim.labels[?"kept"].orValue("") == "yes" }'
 
 
 class Cluster(World):

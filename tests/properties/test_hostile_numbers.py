@@ -44,7 +44,7 @@ class Place(NamedTuple):
 _CARDS = """cards "gpu" {
   on node 1 of {"milli": 1000}
   take %s of {"milli": %s}
-  index in annotation "index"
+  index "index"
 }"""
 _SUM = 'limit "l" { sum %s of pods where true per node at most 1000 strict }'
 PLACES = {

@@ -234,11 +234,11 @@ class Clauses:
 
     def _preempt(self, name: str) -> str:
         parts = [
-            f"protect victim where {self.expressions.of_victim()}"
+            f"protect pods where {self.expressions.of_victim()}"
             for _ in range(self.dice.randint(0, 2))
         ]
         if self.dice.chance(0.5):
-            parts.append(f"allow when {self.expressions.of_victims()}")
+            parts.append(f"require {self.expressions.of_victims()}")
         if self.dice.chance(0.5) or not parts:
             parts.append(f"keep {self.dice.randint(1, 2)} by {self.expressions.order_of_victims()}")
         return f'preempt "{name}"{self._when(self.expressions.of_pod())} {{ {" ".join(parts)} }}'

@@ -52,9 +52,9 @@ policy counts in namespace "shop" {
 policy victims {
   for pods where pod.namespace == "shop"
   preempt "cheap" {
-    protect victim where victim.priority > 100 || victim.labels[?"app"].orValue("") == "db"
-    allow when size(victims) <= 2
-    keep 2 by victims.map(v, v.requests["cpu"]).sum()
+    protect pods where victim.priority > 100 || victim.labels[?"app"].orValue("") == "db"
+    require size(victims) <= 2
+    pick 2 least victims.map(v, v.requests["cpu"]).sum()
   }
   bind "ready" { require node.ready }
   filter "odd" { require !node.name.matches("-0-[024]-") message "<<odd ones only>>" }

@@ -187,7 +187,7 @@ def _conditions(random: Random) -> str:
 
 def _victims(random: Random) -> str:
     test = _loops(random, "{} + size(victim.name) < 0")
-    return f'preempt "p" {{ protect victim where {test} }}'
+    return f'preempt "p" {{ protect pods where {test} }}'
 
 
 def _parsers(random: Random) -> str:

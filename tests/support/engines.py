@@ -309,7 +309,7 @@ def read_files(codec: ObjectCodec, paths: Sequence[Path]) -> Reading:
 
 
 RACKS = (
-    'from configmap "kube-system/racks" key "racks.csv" by "rack" '
+    'from configmap "kube-system/racks" file "racks.csv" by "rack" '
     "columns { watts: double, owner: string }"
 )
 CLAIMS = (

@@ -15,14 +15,14 @@ POLICY = """\
 cluster policy p {
   for pods where true
   data "load" { from metrics }
-  data "power" { from prometheus "http://p:9090" query "up" key "node" }
+  data "power" { from prometheus "http://p:9090" query "up" by "node" }
   data "racks" {
-    from configmap "kube-system/racks" key "racks.csv" by "rack" columns { watts: double }
+    from configmap "kube-system/racks" file "racks.csv" by "rack" columns { watts: double }
   }
   data "room" {
-    from configmap "kube-system/room" key "room.csv" by "rack" columns { watts: double }
+    from configmap "kube-system/room" file "room.csv" by "rack" columns { watts: double }
   }
-  data "shop" { from configmap "shop/prices" key "a.csv" by "type" columns { hour: double } }
+  data "shop" { from configmap "shop/prices" file "a.csv" by "type" columns { hour: double } }
   data "claims" {
     from objects "v1/PersistentVolumeClaim" by object.metadata.name
     columns { volume = string(object.spec.volumeName) }

@@ -137,7 +137,7 @@ def test_devices_that_no_node_has_are_no_reason(placet: Placet, folder: Path) ->
   cards "gpu" {
     on node int(node.labels["cards"]) of {"milli": 1000}
     take {"milli": 500}
-    index in annotation "example.com/index"
+    index "example.com/index"
   }
 }""")
     files = ("--cluster", "cluster.json", "--policies")

@@ -274,7 +274,7 @@ SCORE = 'score "y" weight 1 { value node.ready }'
 CARDS = """cards "gpu" {
   on node int(node.labels["card"]) of {"milli": 1000}
   take {"milli": 1000}
-  index in annotation "example.com/index"
+  index "example.com/index"
 }"""
 
 

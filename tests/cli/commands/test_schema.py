@@ -26,7 +26,7 @@ node             Node        a candidate node                  filters, scores, 
 peer             Peer        another pod that a clause may     `pods where`, `of pods by`
                              count
 victim           Peer        a pod that may be evicted         `protect`
-victims          list(Peer)  the pods that may be evicted      `allow`, `keep`
+victims          list(Peer)  the pods that may be evicted      `require`, `pick` of preempt
                              together
 namespaceObject  Namespace   the pod's namespace               the same parts as `pod`
 now              timestamp   the time of the request           these parts, but for gangs, cards

@@ -185,7 +185,7 @@ def test_gangs_of_kube_scheduler_beside_ours(
     [(ON, "1.37"), ("--feature-gates=WorkloadAwarePreemption=true", "1.36"), ("--v=2", "")],
 )
 def test_pod_groups_evict_without_asking(tmp_path: Path, flag: str, version: str) -> None:
-    policy = 'cluster policy p { preempt "kept" { protect victim where victim.priority > 5 } }'
+    policy = 'cluster policy p { preempt "kept" { protect pods where victim.priority > 5 } }'
     lease = {"resourceName": "mine"}
     config = configuration(MAIN, leaderElection=lease)
     found = examined(needs(tmp_path, policy), config, manifest(flag))

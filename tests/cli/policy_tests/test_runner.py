@@ -229,7 +229,7 @@ def test_manifests_are_tested_by_the_file_beside_them(tmp_path: Path) -> None:
 PREEMPT = (
     'policy p in namespace "shop" {'
     ' limit "two" { pods where peer.labels[?"app"].orValue("") == "web" per node at most 2 strict }'
-    ' preempt "p" { protect victim where victim.labels[?"tier"].orValue("") == "db" } }'
+    ' preempt "p" { protect pods where victim.labels[?"tier"].orValue("") == "db" } }'
 )
 FULL = (
     'node "n" {"allocatable": {"cpu": 3}} node "room"'
@@ -287,7 +287,7 @@ def test_evictions_are_those_of_kube_scheduler_that_policies_allow(
 
 
 def test_the_nodes_of_one_test_compete_for_keep(run_test: RunTest) -> None:
-    policy = 'cluster policy p { preempt "p" { keep 1 by node.free["memory"] } }'
+    policy = 'cluster policy p { preempt "p" { pick 1 least node.free["memory"] } }'
     nodes = " ".join(
         f'node "n{i}" {{"allocatable": {{"cpu": 1, "memory": "{i}Gi"}}}}'
         f' pod "shop/p{i}" {{"requests": {{"cpu": 1}}}} on "n{i}"'
@@ -313,11 +313,11 @@ TWO = f'node "n" node "full" {{"allocatable": {{"cpu": 0}}}} pod "ml/a-1" {MEMBE
 @pytest.mark.parametrize(
     ("items", "message", "label"),
     [
-        (f'{TWO} pod "ml/a-0" {MEMBER % 2} expect held "n" by "together"', None, None),
+        (f'{TWO} pod "ml/a-0" {MEMBER % 2} expect wait "n" by "together"', None, None),
         (
             (
                 f'{TWO} pod "ml/a-0" {MEMBER % 2}'
-                ' expect held "n" by "together" message "1 of 2 members are here"'
+                ' expect wait "n" by "together" message "1 of 2 members are here"'
             ),
             None,
             None,
@@ -325,13 +325,13 @@ TWO = f'node "n" node "full" {{"allocatable": {{"cpu": 0}}}} pod "ml/a-1" {MEMBE
         (
             (
                 f'{TWO} pod "ml/a-0" {MEMBER % 2}'
-                ' expect held "n" by "together" message "2 of 2 members are here"'
+                ' expect wait "n" by "together" message "2 of 2 members are here"'
             ),
             "the pod is held on `n` with another message",
             "it is `1 of 2 members are here`",
         ),
         (
-            f'{TWO} pod "ml/a-0" {MEMBER % 3} expect held "n" by "together"',
+            f'{TWO} pod "ml/a-0" {MEMBER % 3} expect wait "n" by "together"',
             "`n` does not pass",
             "rejected by `together`: waits for its gang: 2 of 3 members exist",
         ),
@@ -352,14 +352,14 @@ TWO = f'node "n" node "full" {{"allocatable": {{"cpu": 0}}}} pod "ml/a-1" {MEMBE
             "it is `waits for its gang: 2 of 3 members exist`",
         ),
         (
-            f'node "n" pod "ml/a-0" {MEMBER % 1} expect held "n" by "together"',
+            f'node "n" pod "ml/a-0" {MEMBER % 1} expect wait "n" by "together"',
             "the pod is not held on `n`",
             "it is bound at once",
         ),
         (
             (
                 f'node "n" pod "ml/a-1" {MEMBER % 2} on "n" pod "ml/a-0" {MEMBER % 2}'
-                ' expect held "n" by "together"'
+                ' expect wait "n" by "together"'
             ),
             "the pod is not held on `n`",
             "it is bound at once",
@@ -367,30 +367,30 @@ TWO = f'node "n" node "full" {{"allocatable": {{"cpu": 0}}}} pod "ml/a-1" {MEMBE
         (
             (
                 'node "n" pod "ml/a" {"annotations": {"ready": "no"}}'
-                ' expect held "n" by "ready" message "not ready"'
+                ' expect wait "n" by "ready" message "not ready"'
             ),
             None,
             None,
         ),
         (
-            'node "n" pod "ml/a" {"annotations": {"ready": "no"}} expect held "n" by "together"',
+            'node "n" pod "ml/a" {"annotations": {"ready": "no"}} expect wait "n" by "together"',
             "the pod is held on `n` by another clause",
             "held by `ready`: not ready",
         ),
         (
-            'node "n" pod "ml/a" expect held "n" by "ready"',
+            'node "n" pod "ml/a" expect wait "n" by "ready"',
             "the pod is not held on `n`",
             "it is bound at once",
         ),
-        ('node "n" pod "ml/a" expect bound "n"', None, None),
-        (f'node "n" pod "ml/a-0" {MEMBER % 1} expect bound "n"', None, None),
+        ('node "n" pod "ml/a" expect bind "n"', None, None),
+        (f'node "n" pod "ml/a-0" {MEMBER % 1} expect bind "n"', None, None),
         (
-            f'{TWO} pod "ml/a-0" {MEMBER % 2} expect bound "n"',
+            f'{TWO} pod "ml/a-0" {MEMBER % 2} expect bind "n"',
             "the pod is held on `n`",
             "held by `together`: 1 of 2 members are here",
         ),
         (
-            f'{TWO} pod "ml/a-0" {MEMBER % 3} expect bound "n"',
+            f'{TWO} pod "ml/a-0" {MEMBER % 3} expect bind "n"',
             "`n` does not pass",
             "rejected by `together`: waits for its gang: 2 of 3 members exist",
         ),
@@ -408,7 +408,7 @@ def test_each_binding_is_the_first_of_its_gang(run_test: RunTest) -> None:
     """The gang of one test gathers anew for each node: a member is held on any of them."""
     nodes = f'{TWO} node "m" pod "ml/a-0" {MEMBER % 2}'
     held = 'by "together" message "1 of 2 members are here"'
-    expected = f'expect held "n" {held} expect held "m" {held} expect held "n" {held}'
+    expected = f'expect wait "n" {held} expect wait "m" {held} expect wait "n" {held}'
     assert run_test(HELD, f"{nodes} {expected}").diagnostics == ()
 
 
@@ -419,13 +419,13 @@ def test_members_that_wait_count_in_strict_counts(run_test: RunTest) -> None:
     items = f'{TWO} pod "ml/a-0" {MEMBER % 2}'
     waits = 'expect reject "n" by "together" message "1 of 2 members fit"'
     assert run_test(policy, f"{items} {waits}").diagnostics == ()
-    held = 'node "m" expect held "n" by "together"'
+    held = 'node "m" expect wait "n" by "together"'
     assert run_test(policy, f"{items} {held}").diagnostics == ()
 
 
 def test_only_clauses_that_wait_hold(run_test: RunTest) -> None:
     policy = HELD.replace(" gang", ' filter "good" { require node.ready } gang', 1)
-    result = run_test(policy, f'{TWO} pod "ml/a-0" {MEMBER % 2} expect held "n" by "good"')
+    result = run_test(policy, f'{TWO} pod "ml/a-0" {MEMBER % 2} expect wait "n" by "good"')
     assert result.outcome == "error"
     (found,) = result.diagnostics
     assert found.message == "there is no waiting clause `good` in this test"

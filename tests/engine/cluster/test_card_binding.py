@@ -35,7 +35,7 @@ cluster policy gpu {{
   cards "gpu" {{
     on node int(node.allocatable["gpu"]) of {{"milli": 1000}}
     take int(pod.annotations["count"]) of {{"milli": int(pod.annotations["milli"])}}
-    index in annotation "{INDEX}"
+    index "{INDEX}"
     pick least card.free["milli"]
     write {{ "example.com/left": string(node.chosen["gpu"].map(c, c.free["milli"]).sum()) }}
     message "no card has room"

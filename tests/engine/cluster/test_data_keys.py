@@ -49,8 +49,8 @@ async def test_the_objects_of_a_key_are_counted_and_added_up(
     claims_of(server)
     source = (
         'from objects "v1/PersistentVolumeClaim" by object.metadata.namespace columns { n = count, '
-        "sum = sum size(object.spec.volumeName), last = max object.metadata.name.size(), "
-        "most = max string(object.spec.volumeName), volume = string(object.spec.volumeName) }"
+        "sum = sum size(object.spec.volumeName), last = most object.metadata.name.size(), "
+        "most = most string(object.spec.volumeName), volume = string(object.spec.volumeName) }"
     )
     claim(server, "shop/a", "pv-1")
     async with keeping(server, tmp_path) as kept:

@@ -150,7 +150,7 @@ async def prometheus(handler: Handler) -> AsyncIterator[str]:
 
 def load(url: str, times: str = "every 1s stale after 3s") -> TableSpec:
     return spec_of(
-        f'from prometheus "{url}" query "sum by (node) (a{{b=\'c\'}})" key "node" {times}'
+        f'from prometheus "{url}" query "sum by (node) (a{{b=\'c\'}})" by "node" {times}'
     )
 
 

@@ -59,35 +59,35 @@ ROOM = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
         "a-filter-says-no": ('filter "z" { require node.zone == "z2" }', "n2"),
         "bind-is-a-filter-here-as-well": ('bind "z" { require node.zone == "z2" }', "n2"),
         "protected": (
-            'preempt "db" { protect victim where victim.labels["tier"] == "db" }',
+            'preempt "db" { protect pods where victim.labels["tier"] == "db" }',
             "n2 n3",
         ),
         "missing-protects": (
-            'preempt "x" { protect victim where victim.labels["none"] == "db" }',
+            'preempt "x" { protect pods where victim.labels["none"] == "db" }',
             "",
         ),
         "an-error-protects": (
-            'preempt "x" { protect victim where 1 / (victim.priority - 3) == 7 }',
+            'preempt "x" { protect pods where 1 / (victim.priority - 3) == 7 }',
             "n1 n2",
         ),
-        "allowed-only-there": ('preempt "few" { allow when size(victims) == 1 }', "n3"),
-        "not-known": ('preempt "few" { allow when victims[0].labels["none"] == "" }', ""),
-        "when": ('preempt "x" when pod.priority < 50 { allow when size(victims) > 9 }', "n1 n2 n3"),
+        "allowed-only-there": ('preempt "few" { require size(victims) == 1 }', "n3"),
+        "not-known": ('preempt "few" { require victims[0].labels["none"] == "" }', ""),
+        "when": ('preempt "x" when pod.priority < 50 { require size(victims) > 9 }', "n1 n2 n3"),
         "missing-fail-protects": (
-            'preempt "x" { protect victim where victim.labels["absent"] == "1" missing fail }',
+            'preempt "x" { protect pods where victim.labels["absent"] == "1" missing fail }',
             "",
         ),
         "missing-pass-does-not": (
-            'preempt "x" { protect victim where victim.labels["absent"] == "1" missing pass }',
+            'preempt "x" { protect pods where victim.labels["absent"] == "1" missing pass }',
             "n1 n2 n3",
         ),
         "missing-pass-allows": (
-            'preempt "x" { allow when victims[0].labels["absent"] == "1" missing pass }',
+            'preempt "x" { require victims[0].labels["absent"] == "1" missing pass }',
             "n1 n2 n3",
         ),
-        "keep-spares-budgets": ('preempt "k" { keep 2 by size(victims) }', "n1 n3"),
-        "keep-spares-priority": ('preempt "k" { keep 1 by size(victims) }', "n3"),
-        "keep-all": ('preempt "k" { keep 9 by size(victims) }', "n1 n2 n3"),
+        "keep-spares-budgets": ('preempt "k" { pick 2 least size(victims) }', "n1 n3"),
+        "keep-spares-priority": ('preempt "k" { pick 1 least size(victims) }', "n3"),
+        "keep-all": ('preempt "k" { pick 9 least size(victims) }', "n1 n2 n3"),
         "a-limit-holds-without-them": (
             'limit "one" { pods where peer.labels["tier"] == "web" per node at most 1 strict }',
             "n1 n2 n3",
@@ -110,7 +110,7 @@ def test_which_candidates_stay(clauses: str, stay: str) -> None:
 
 
 def test_a_pod_that_no_policy_selects_gets_what_was_proposed() -> None:
-    assert kept('preempt "x" { allow when size(victims) > 9 }', name="other") == PROPOSED
+    assert kept('preempt "x" { require size(victims) > 9 }', name="other") == PROPOSED
 
 
 def test_nodes_for_which_pods_of_others_would_go_are_left_out() -> None:
@@ -179,8 +179,8 @@ _VICTIMS = st.builds(
         st.sampled_from(
             [
                 ROOM,
-                'preempt "db" { protect victim where victim.labels["tier"] == "db" }',
-                'preempt "k" { keep 1 by victims[0].priority }',
+                'preempt "db" { protect pods where victim.labels["tier"] == "db" }',
+                'preempt "k" { pick 1 least victims[0].priority }',
                 'limit "l" { pods where peer.labels["tier"] == "web" per node at most 1 strict }',
             ]
         ),

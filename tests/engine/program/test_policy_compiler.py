@@ -132,14 +132,14 @@ def test_a_wait_is_beside_what_decides_about_nodes() -> None:
 def test_preempt() -> None:
     """Protection is about one victim, `allow` and `keep` about all of them."""
     program = compiled(
-        'preempt "x" { protect victim where victim.labels["tier"] == "db"'
-        " allow when size(victims) <= 3 keep 2 by victims.map(v, v.priority).max() }"
+        'preempt "x" { protect pods where victim.labels["tier"] == "db"'
+        " require size(victims) <= 3 pick 2 least victims.map(v, v.priority).max() }"
     )
     (preempt,) = program.of(PreemptProgram)
     frame = frame_for(program)
     assert [p(frame) for p in preempt.protects] == [True]
-    assert preempt.allows is not None
-    assert preempt.allows(frame) is True
+    (require,) = preempt.requires
+    assert require(frame) is True
     assert preempt.order is not None
     assert (preempt.keep, preempt.order(frame)) == (2, 7)
 

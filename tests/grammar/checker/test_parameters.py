@@ -101,7 +101,7 @@ def test_a_value_stands_in_every_part_of_a_policy() -> None:
       limit "l" {
         pods where peer.labels[<k>] == <t> per node.labels[<k>] at most 3 strict
       }
-      preempt "v" { protect victim where victim.labels[<k>] == <t> allow when size(victims) < <w> }
+      preempt "v" { protect pods where victim.labels[<k>] == <t> require size(victims) < <w> }
       use "library/spot-ceiling" (percent: <w>, label: <k>)
     }"""
     head = ", ".join(f"{name}: {kind} = {value}" for name, (kind, value) in parameters.items())

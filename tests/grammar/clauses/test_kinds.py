@@ -76,7 +76,7 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         (
             'data "load" { from configmap "shop/racks" by "rack" }',
             (
-                '`key`, as in `data "load" { from configmap "shop/racks" key "racks.csv" by "rack"'
+                '`file`, as in `data "load" { from configmap "a/racks" file "racks.csv" by "rack"'
                 " columns { … } }`"
             ),
         ),
@@ -86,7 +86,7 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         ),
         (
             'preempt "p" victim.priority < 5',
-            '`{` or `when`, as in `preempt "p" { protect victim where victim.priority > 0 }`',
+            '`{` or `when`, as in `preempt "p" { protect pods where victim.priority > 0 }`',
         ),
         ('filter "x" { require node.labels["a" }', "`]`"),
         ('filter "x" { require (node.ready }', "`)`"),

@@ -83,9 +83,9 @@ def test_each_field_of_the_pod() -> None:
         'filter "f" {{ require node.pods.exists(p, dyn(p.{}) == 1) }}',
         'score "f" weight 1 {{ value node.pods.exists(p, dyn(p.{}) == 1) }}',
         'filter "f" {{ require node.ready detail "{{node.pods.map(p, p.{})}}" }}',
-        'preempt "f" {{ protect victim where dyn(victim.{}) == 1 }}',
-        'preempt "f" {{ allow when victims.exists(v, dyn(v.{}) == 1) }}',
-        'preempt "f" {{ keep 1 by victims.filter(v, dyn(v.{}) == 1).size() }}',
+        'preempt "f" {{ protect pods where dyn(victim.{}) == 1 }}',
+        'preempt "f" {{ require victims.exists(v, dyn(v.{}) == 1) }}',
+        'preempt "f" {{ pick 1 least victims.filter(v, dyn(v.{}) == 1).size() }}',
         'limit "f" {{ all pods where dyn(peer.{}) == 1 per node at most 1 strict }}',
         (
             'share "f" {{ of all pods where dyn(peer.{}) == 1 on nodes where node.ready'

@@ -37,7 +37,7 @@ PODS = "pods where true per"
         f'limit "l" {{ {PODS} rack at most 2 * rack.nodes strict }}',
         f'limit "l" {{ {PODS} rack at most int(rack.labels["most"]) best effort weight 1 }}',
         f'let most = rack.nodes limit "l" {{ {PODS} rack at most most strict }}',
-        'preempt "p" { protect victim where rack.nodes < 2 allow when rack.nodes > size(victims) }',
+        'preempt "p" { protect pods where rack.nodes < 2 require rack.nodes > size(victims) }',
         'def few(n: int): bool = n < 3 filter "f" { require few(rack.nodes) }',
         'let key = node.zone group hall by key filter "f" { require hall.nodes > rack.nodes }',
         'group all by true filter "f" { require all.ready > rack.nodes }',

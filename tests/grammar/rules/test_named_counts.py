@@ -30,7 +30,7 @@ COUNTS = (
         'limit "l" { ended pods where peer.phase == "Failed" per node at most c strict }',
         'let twice = 2 * c limit "l" { pods where true per cluster at most twice strict }',
         'let k = "x" count e = ended pods where k in peer.labels filter "f" { require e == 0 }',
-        'preempt "p" { allow when c > size(victims) }',
+        'preempt "p" { require c > size(victims) }',
         'count w per cluster = pending pods where peer.priority > 0 filter "f" { require w == 0 }',
     ],
 )
@@ -59,7 +59,7 @@ def test_what_is_right(items: str) -> None:
         ('score "s" weight 1 when n > 1 { value 1 }', ["P0111 n"]),
         ('limit "l" when zone.nodes > 1 { per node at most 1 strict }', ["P0111 zone.nodes"]),
         ('gang "g" when c > 1 { of replicas }', ["P0111 c"]),
-        ('preempt "p" when c > 1 { protect victim where true }', ["P0111 c"]),
+        ('preempt "p" when c > 1 { protect pods where true }', ["P0111 c"]),
         ('limit "l" { pods where true per cluster at most n strict }', ["P0111 n"]),
         ('group r by node.name limit "l" { pods where true per r at most n strict }', None),
         ('share "s" { of pods where true on nodes where true at most c strict }', ["P0111 c"]),

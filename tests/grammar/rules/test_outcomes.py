@@ -64,18 +64,18 @@ DB = 'victim.labels["db"]'
 @table(
     """
     case           | parts
-    a comparison   | protect victim where «DB» == "1"
-    a negation     | protect victim where «DB» != "1"
-    `&&`           | protect victim where victim.priority > 9 && «DB» == "1"
-    an annotation  | protect victim where «victim.annotations["a"]» == "b"
+    a comparison   | protect pods where «DB» == "1"
+    a negation     | protect pods where «DB» != "1"
+    `&&`           | protect pods where victim.priority > 9 && «DB» == "1"
+    an annotation  | protect pods where «victim.annotations["a"]» == "b"
     # near misses
-    a rule         | protect victim where DB == "1" missing fail
-    the other rule | protect victim where DB == "1" missing pass
-    behind `in`    | protect victim where "db" in victim.labels && DB == "1"
-    `has`          | protect victim where has(DB)
-    `orValue`      | protect victim where victim.labels[?"db"].orValue("") == "1"
-    a field        | protect victim where victim.name == "db"
-    not in `allow` | allow when victims.all(v, v.labels["a"] == "1")
+    a rule         | protect pods where DB == "1" missing fail
+    the other rule | protect pods where DB == "1" missing pass
+    behind `in`    | protect pods where "db" in victim.labels && DB == "1"
+    `has`          | protect pods where has(DB)
+    `orValue`      | protect pods where victim.labels[?"db"].orValue("") == "1"
+    a field        | protect pods where victim.name == "db"
+    not in `allow` | require victims.all(v, v.labels["a"] == "1")
     """
 )
 def test_silent_protections(parts: str) -> None:
@@ -101,7 +101,7 @@ def test_silent_protections(parts: str) -> None:
     not all pods, as meant               | limit "l" { pods where true per node at most 1 strict }
     not the pods of a sum, which are all
          | limit "l" { sum peer.requests["cpu"] of pods where true per node at most 1 strict }
-    an `allow when`                      | preempt "p" { allow when «1 == 1» }
+    an `require`                      | preempt "p" { require «1 == 1» }
     a `for` that comes to false          | for pods where «1 > 2»
     # near misses
     not `for pods where true`: all pods  | for pods where true

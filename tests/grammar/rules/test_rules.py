@@ -57,8 +57,8 @@ def test_the_book_has_the_line_of_the_first_rule(rule: Rule) -> None:
         ),
         (
             "P0340",
-            'preempt "important" { protect victim where pod.priority >= 1000 }',
-            'preempt "important" { protect victim where victim.priority >= 1000 }',
+            'preempt "important" { protect pods where pod.priority >= 1000 }',
+            'preempt "important" { protect pods where victim.priority >= 1000 }',
         ),
         (
             "P0340",

@@ -48,8 +48,8 @@ policy   shop in namespace 'shop' {   # main policy
   # the end
 }
 test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long"
-  expect held "n" by 'g'  expect held "n" by "g" message '1 of 2'
-  expect reject "n" by "g"   message "m" expect  bound 'n'
+  expect wait "n" by 'g'  expect wait "n" by "g" message '1 of 2'
+  expect reject "n" by "g"   message "m" expect  bind 'n'
   expect evict "a","b" on "n"
   expect evict none on "n" }
 # last
@@ -99,10 +99,10 @@ test "t" {
   node "n" {"labels": {"a": "b"}}
   expect score "n" >= 7
   expect reject "n" by "long"
-  expect held "n" by "g"
-  expect held "n" by "g" message "1 of 2"
+  expect wait "n" by "g"
+  expect wait "n" by "g" message "1 of 2"
   expect reject "n" by "g" message "m"
-  expect bound "n"
+  expect bind "n"
   expect evict "a", "b" on "n"
   expect evict none on "n"
 }

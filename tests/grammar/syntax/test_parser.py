@@ -101,7 +101,7 @@ def test_every_clause_parses() -> None:
             pods where true on nodes where true at least 12.5% rounding down best effort weight 3 }
             spread "p" { all pods where true over node.zone skew at most 2 min domains 3 strict }
             limit "l" { pods where true per zone at most 1 strict missing fail }
-            preempt "e" { protect victim where true allow when true keep 1 by size(victims) }
+            preempt "e" { protect pods where true require true pick 1 least size(victims) }
             bind "b" { require true }
             """,
         ),

@@ -118,8 +118,8 @@ def said(text: str, schema: Schema) -> Meaning | None:
         (HEAD + "  # nod^", []),
         ("}}} ^", ["|cluster", "|policy", "|test"]),
         ("", ["|cluster", "|policy", "|test"]),
-        ('test "t" { expect ^', ["|bound", "|evict", "|held", "|pass", "|reject"]),
-        ('test "t" { expect held "n" by "g" mess^', ["mess|message"]),
+        ('test "t" { expect ^', ["|bind", "|evict", "|pass", "|reject", "|score"]),
+        ('test "t" { expect wait "n" by "g" mess^', ["mess|message"]),
     ],
 )
 def test_completion(text: str, first: list[str], schema: Schema) -> None:

@@ -73,7 +73,7 @@ class Server:
 
 
 def of_namespace(name: str, count: int) -> str:
-    columns = 'key "x.csv" by "a" columns { b: int }'
+    columns = 'file "x.csv" by "a" columns { b: int }'
     tables = (
         f'data "{name}{number}" {{ from configmap "{name}/c{number}" {columns} }}'
         for number in range(count)
@@ -168,7 +168,7 @@ def test_a_source_that_two_policies_declare_is_one() -> None:
 async def test_rows_without_a_node_are_of_no_use(key: str, keys: str, said: str) -> None:
     """Where policies read them by the name or a label of a node; no other key is judged."""
     server = Server()
-    source = 'from prometheus "http://127.0.0.1:9" query "up" key "node"'
+    source = 'from prometheus "http://127.0.0.1:9" query "up" by "node"'
     lets = 'let here = node.name let there = node.labels["rack"]'
     table = f'{lets} data "load" {{ {source} }}'
     clause = f'filter "f" {{ require data.load[{key}].value < 1.0 }}'
@@ -203,7 +203,7 @@ async def test_a_partial_answer_is_doubtful_and_read() -> None:
 async def test_what_is_not_known_any_more_is_not_told_of_nodes() -> None:
     """Rows without a node are useless while they come, and what is no longer read is unknown."""
     server = Server()
-    source = 'data "load" { from prometheus "http://p:9090" query "load" key "node" }'
+    source = 'data "load" { from prometheus "http://p:9090" query "load" by "node" }'
     rule = 'filter "f" { require data.load[node.name].value < 1.0 }'
     server.adopt(f"cluster policy z {{ {source} {rule} }}")
     (state,) = server.states.values()

@@ -118,8 +118,8 @@ def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
 # ---- sources of data
 
 RACKS = """
-data "racks" { from configmap "shop/racks" key "racks.csv" by "rack" columns { watts: double } }
-data "owners" { from configmap "shop/owners" key "x.csv" by "team" columns { room: string } }
+data "racks" { from configmap "shop/racks" file "racks.csv" by "rack" columns { watts: double } }
+data "owners" { from configmap "shop/owners" file "x.csv" by "team" columns { room: string } }
 filter "power" { require data.racks[node.labels["rack"]].watts < 5.0 }
 filter "own" { require has(data.owners["web"].room) }
 """
@@ -139,7 +139,7 @@ def condition(rules: str, *sources: SourceStatus) -> StatusCondition | None:
 
 LENT = """
 policy racks { for pods where false
-  data "racks" { from configmap "bank/racks" key "racks.csv" by "rack" columns { watts: double } }
+  data "racks" { from configmap "bank/racks" file "racks.csv" by "rack" columns { watts: double } }
   filter "power" { require data.racks[node.labels["rack"]].watts < 5.0 }
 }
 policy web in namespace "shop" { use "racks" }

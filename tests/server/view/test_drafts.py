@@ -221,7 +221,7 @@ async def test_rows_of_the_server_that_do_not_fit_a_draft_are_told(trial: Asked)
     trial.parts.cluster.parts = [json.dumps(each).encode() for each in lists]
     rows = {"r1": {"watts": 1.5}}
     trial.parts.data = {"racks": DataText("data racks", json.dumps(rows).encode(), "yaml")}
-    source = 'from configmap "shop/racks" key "x.csv" by "rack" columns { watts: int }'
+    source = 'from configmap "shop/racks" file "x.csv" by "rack" columns { watts: int }'
     rule = 'filter "f" { require data.racks["r1"].watts < 2 }'
     text = f'cluster policy p {{ for pods where true data "racks" {{ {source} }} {rule} }}'
     told = "data racks: row `r1`, column `watts`: `1.5` is not a whole number"

@@ -36,7 +36,7 @@ MARKER = "m4rk3d"
 OPS = """
 cluster policy ops {
   data "racks" {
-    from configmap "bank/racks" key "racks.csv" by "node"
+    from configmap "bank/racks" file "racks.csv" by "node"
     columns { owner: string }
   }
   let teams = node.pods.map(p, p.labels[?"team"].orValue(""))
