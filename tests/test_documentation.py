@@ -288,17 +288,22 @@ def test_pages_that_are_named_exist() -> None:
     assert [(path.name, name) for path, name in found if not (ROOT / name).exists()] == []
 
 
-def links(path: Path) -> list[str]:
-    return re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8"))
-
-
 def test_index_of_all_pages_has_every_page_once() -> None:
-    """The pages of a book are in the index of that book."""
+    """The pages of a book are in the index of that book; choosing leads to the checklist."""
     of_books = [f"{name}/index.md" for name in BOOKS]
-    wanted = {path.name for path in DOCS.glob("*.md")} - {"index.md"} | {*of_books}
-    listed = links(DOCS / "index.md")
+    elsewhere = {"index.md", "checklist.md"}
+    wanted = {path.name for path in DOCS.glob("*.md")} - elsewhere | {*of_books}
+    *_, lists = page("index.md").partition("## You write policies")
+    listed = LINK.findall(lists)
     assert len(listed) == len(set(listed))
-    assert {link for link in listed if not link.startswith("../")} == wanted
+    assert {link for link, _ in listed if not link.startswith("../")} == wanted
+    assert "](checklist.md)" in page("choosing.md")
+
+
+def test_index_answers_twenty_questions() -> None:
+    rows = re.findall(r"(?m)^\| (.+\?.*) \| (.+) \|$", page("index.md"))
+    assert len(rows) == 20
+    assert [question for question, answer in rows if not LINK.search(answer)] == []
 
 
 def test_readme_ends_with_three_short_paths() -> None:

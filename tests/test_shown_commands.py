@@ -59,6 +59,12 @@ PAGES: Mapping[str, World] = {
     "extension-points.md": ELSEWHERE,
     "gangs.md": World("gangs"),
     "gitops.md": ELSEWHERE,
+    "kind.md": World(
+        "kind",
+        policy="policy.yaml",
+        said="0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 policy web-on-spot:"
+        " web runs on spot nodes only.",
+    ),
     "simulate.md": World("simulate", 100),
     "troubleshooting.md": ELSEWHERE,
 }

@@ -22,6 +22,7 @@ COPIES = (
     "docs/editors.md",
     "docs/gitops.md",
     "docs/install.md",
+    "docs/kind.md",
     "docs/operations/image.md",
 )
 # What stands before the version: a name of an image, a file, a tag, or a key.
