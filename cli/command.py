@@ -170,25 +170,20 @@ def address(text: str) -> tuple[str, int]:
 
 def seconds(text: str) -> float:
     """A duration greater than 0, such as `5s`."""
-    found = _seconds(text)
-    if found <= 0:
+    if not (found := pause(text)):
         raise ArgumentTypeError(f"`{text}` must be greater than 0")
     return found
 
 
 def pause(text: str) -> float:
     """A duration of 0 or more, such as `0s`."""
-    found = _seconds(text)
+    try:
+        found = Duration.parse(text).nanos / SECOND
+    except EvaluationError as error:
+        raise ArgumentTypeError(f"`{text}` is not a duration: {error}") from None
     if found < 0:
         raise ArgumentTypeError(f"`{text}` must not be negative")
     return found
-
-
-def _seconds(text: str) -> float:
-    try:
-        return Duration.parse(text).nanos / SECOND
-    except EvaluationError as error:
-        raise ArgumentTypeError(f"`{text}` is not a duration: {error}") from None
 
 
 def size(text: str) -> int:
@@ -230,9 +225,9 @@ def object_name(text: str) -> str:
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"`{text}` is not a whole number of at least 1")
+    """A whole number from 1, in 31 bits as the weight of an extender."""
+    if not (text.isdecimal() and 1 <= int(text[:11]) < 2**31):
+        raise ArgumentTypeError(f"`{text}` is not a whole number from 1 to {2**31 - 1}")
     return int(text)
 
 

@@ -321,24 +321,23 @@ def put_answers(
     return end(errors)
 
 
-async def listings(
-    found: Sequence[Replica], namespace: str | None = None
+def listings(
+    args: argparse.Namespace, namespace: str | None = None
 ) -> tuple[Sequence[Listing], Sequence[CommandError]]:
     """The last decisions, about pods of the namespace if it is given. Raises CommandError."""
     only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
-    answers, errors = await ask_all(found, f"/decisions?limit={_LISTED}{only}", Listing)
-    return list(answers.values()), errors
+    return asked(args, f"/decisions?limit={_LISTED}{only}", Listing)
 
 
-async def last_decisions(
-    found: Sequence[Replica], pod: str
+def last_decisions(
+    args: argparse.Namespace, pod: str
 ) -> tuple[Sequence[PodDecision], Sequence[CommandError]]:
     """What the replicas decided about a pod, the newest first. Raises CommandError if none did."""
     key = pod
     errors: Sequence[CommandError] = ()
-    details: Mapping[Replica, PodDecision] = {}
+    details: Sequence[PodDecision] = ()
     if "/" not in pod:
-        known, errors = await listings(found)
+        known, errors = listings(args)
         # The `NAMESPACE/NAME` of a name that one pod has; empty if none has it.
         keys = sorted({one.pod for each in known for one in each.decisions})
         keys = [key for key in keys if key.partition("/")[2] == pod]
@@ -346,11 +345,11 @@ async def last_decisions(
             raise ambiguous(pod, keys)
         key = keys[0] if keys else ""
     if key.strip("/") == key and "/" in key:
-        details, errors = await ask_all(found, "/decisions", PodDecision, key)
+        details, errors = asked(args, "/decisions", PodDecision, key)
     if not details:
         hint = "list the recorded decisions with: placet decisions"
         raise CommandError(f"no replica has a decision about `{pod}`", hint)
-    return sorted(details.values(), key=lambda each: each.at, reverse=True), errors
+    return sorted(details, key=lambda each: each.at, reverse=True), errors
 
 
 # ---- port forwarding

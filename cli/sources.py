@@ -256,8 +256,9 @@ def _pod_of(args: argparse.Namespace, cluster: ClusterCopy, namespace: str) -> N
     # A namespace may have the name of a type.
     if kind is None or given in cluster.pod_bodies:
         return cluster.pod(name, before if given in cluster.pod_bodies else namespace)
-    pod, choice = cluster.pod_of(kind, name, namespace or DEFAULT_NAMESPACE)
-    put_line(f"note: {choice}", sys.stderr)
+    pod, texts = cluster.pod_of(kind, name, namespace or DEFAULT_NAMESPACE)
+    for text in texts:
+        put_line(f"note: {text}", sys.stderr)
     return pod
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from engine.decision.audit_log import PolicyAudits
 from engine.decision.recent_answers import RejectedStatus
+from engine.enforced import PolicyNotInForce
 from engine.explanation.effects import EffectOfPolicy
 from engine.explanation.fills import BoundFill
 from engine.facts import Cause, Facts
@@ -127,9 +128,10 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
-    `notInForce` are strict policies without a valid version. `cluster` is the state of what is
-    watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
-    `rejections` the clauses that have rejected most. `facts` are what `capabilities` know.
+    `notInForce` are strict policies without a valid version, and `broken` all policies with errors,
+    with what holds instead. `cluster` is the state of what is watched, null without one. `inFlight`
+    has the first of `podsInFlight`, and `rejections` the clauses that have rejected most. `facts`
+    are what `capabilities` know.
     `certificate` is null for a server without TLS.
     """
 
@@ -141,6 +143,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     failing: Sequence[FailedCheck]
     policies: Sequence[PolicyInForce]
     notInForce: Sequence[str]
+    broken: Sequence[PolicyNotInForce] = ()
     cluster: ClusterStatus | None
     podsInFlight: int
     inFlight: Sequence[InFlight]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Iterator, Sequence
 
 from cli import replicas
@@ -36,24 +35,18 @@ def run(args: argparse.Namespace) -> int:
     if args.pod is not None and args.namespace is not None:
         namespace = pod_namespace(args)
         args.pod = f"{namespace}/{args.pod.rpartition('/')[2]}"
-    return asyncio.run(_run(args))
+    if args.pod is None:
+        found, errors = replicas.listings(args, args.namespace)
+        return replicas.put_answers(args, found, _listings(found), errors)
+    details, errors = replicas.last_decisions(args, args.pod)
+    return replicas.put_answers(args, details, _parts(details, args), errors)
 
 
-async def _run(args: argparse.Namespace) -> int:
-    async with replicas.replicas(args) as found:
-        if args.pod is None:
-            listings, errors = await replicas.listings(found, args.namespace)
-            return replicas.put_answers(args, listings, _listings(listings), errors)
-        details, failures = await replicas.last_decisions(found, args.pod)
-        parts = _parts(details, args.node, several=len(found) > 1)
-        return replicas.put_answers(args, details, parts, failures)
-
-
-def _parts(details: Sequence[PodDecision], node: str | None, *, several: bool) -> Iterator[Part]:
+def _parts(details: Sequence[PodDecision], args: argparse.Namespace) -> Iterator[Part]:
     """The newest decision, on all nodes or one, and when the other replicas were asked."""
     newest, *others = details
-    yield from _head(newest, (newest.replica or "") if several else "")
-    if node is None:
+    yield from _head(newest, "" if args.url else f", by replica {newest.replica}")
+    if args.node is None:
         # The nodes by reason, and what strict clauses counted.
         if newest.groups:
             yield by_reason(newest)
@@ -66,7 +59,7 @@ def _parts(details: Sequence[PodDecision], node: str | None, *, several: bool) -
         yield from preemption(newest)
         yield from parts_of(newest, after=True)
     else:
-        yield from _one_node(newest, node)
+        yield from _one_node(newest, args.node)
     for other in others:
         yield f"replica {other.replica} was asked at {other.at}"
 
@@ -87,10 +80,9 @@ def _listings(found: Sequence[Listing]) -> Iterator[Part]:
     yield table(*columns, rows=[row[: len(columns)] for row in rows])
 
 
-def _head(decision: PodDecision, replica: str = "") -> Iterator[Part]:
-    """The pod, the time of the decision, the replica if it is given, and the policies."""
-    whose = f", by replica {replica}" if replica else ""
-    yield f"pod {decision.pod}, asked about at {decision.at}{whose}"
+def _head(decision: PodDecision, by: str) -> Iterator[Part]:
+    """The pod, the time of the decision, whose it is, and the policies."""
+    yield f"pod {decision.pod}, asked about at {decision.at}{by}"
     if decision.policiesChanged:
         yield "the policies have changed since then"
     yield ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from cli.sources import asked_pod, asker_of, question_namespace, source_of
 from cli.streams import put_line
 from cli.world import ForbiddenError, World, explained, in_force
 from engine.explanation.cause import cause_of
-from engine.explanation.document import PodDecision, PodExplanation
+from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Asker, changes
 from engine.facts import Cause
 from grammar.meaning.schema import load_schema
@@ -140,13 +139,17 @@ def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodE
     """
     if "decision" not in args or not args.decision:
         return found
-    then, known = asyncio.run(_running(args, found))
+    (then, *_), errors = replicas.last_decisions(args, found.pod)
+    replicas.end(errors)
     found = msgspec.structs.replace(found, then=then, changes=changes(then, found))
-    return found if known is None else found.as_known_by(known)
+    if not found.parts:
+        return found
+    known, _ = replicas.asked(args, "/explain", PodExplanation, found.pod)
+    return next((found.as_known_by(each) for each in known if _decides(each)), found)
 
 
 def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> int:
-    """A row for each pending pod of a namespace, or of all."""
+    """The pending pods of a namespace, or of all: a row for those of a workload with one cause."""
     namespace = question_namespace(args, live)
     keys = sorted(world.cluster.snapshot().pending)
     keys = [key for key in keys if not namespace or key.startswith(f"{namespace}/")]
@@ -161,8 +164,15 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
         items = [{"pod": key, "cause": each} for key, each in causes.items()]
         put_document({"pending": items}, args.output)
     else:
-        wide, shown = args.output == "wide", causes.items()
-        rows = [(key, why.text if wide else excerpt(why.text, _SHORT)) for key, why in shown]
+        wide, alike = args.output == "wide", dict[tuple[str, str], list[str]]()
+        for key, why in causes.items():
+            workload = world.cluster.snapshot().pending[key].workload
+            whose = key if wide or workload is None else workload.uid
+            alike.setdefault((whose, why.text), []).append(key)
+        rows = []
+        for (_, text), (first, *others) in alike.items():
+            and_others = f" (and {len(others)} like it)" if others else ""
+            rows.append((first, f"{text if wide else excerpt(text, _SHORT)}{and_others}"))
         put([table("pending pod", "cause", rows=rows) if rows else "no pod is pending there"])
         if (more := len(keys) - len(causes)) > 0:
             print(f"and {more} more")
@@ -195,24 +205,6 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
     put(["", "which nodes would pass is not known:"])
     put(f"  you may not {right}" for right in found.lacks.values())
     return Exit.OK
-
-
-async def _running(
-    args: argparse.Namespace, found: PodExplanation
-) -> tuple[PodDecision, PodExplanation | None]:
-    """The last decision of the running Placet about a pod, and its explanation, if it has parts.
-
-    It is found by the same kubeconfig as the cluster. Raises CommandError.
-    """
-    async with replicas.replicas(args) as asked:
-        details, errors = await replicas.last_decisions(asked, found.pod)
-        known, _ = (
-            await replicas.ask_all(asked, "/explain", PodExplanation, found.pod)
-            if found.parts
-            else ({}, ())
-        )
-    replicas.end(errors)
-    return details[0], next(filter(_decides, known.values()), None)
 
 
 def _decides(found: PodExplanation) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from cli import replicas
 from cli.command import OUTPUT, flags_of
 from cli.console import Part, table
-from cli.explanation import row_table
+from cli.explanation import not_in_force, row_table
 from grammar.messages.texts import counted, named
 from server.answers import ReplicaStatus, WatchedResource
 
@@ -81,9 +81,8 @@ def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
             mode += f", unmet: {each.unmet}" if each.unmet else ""
             rows.append((each.address, kind, mode, each.weight, each.digest))
         yield table("policy in force", "kind", "mode", "weight", "digest", rows=rows)
-    if found.notInForce:
-        yield f"not in force: {', '.join(found.notInForce)}"
     yield ""
+    yield from not_in_force(found.broken)
 
 
 def _informers(resources: Mapping[str, WatchedResource]) -> Iterator[Part]:

@@ -599,6 +599,13 @@ class Cache:
         controller = self.workloads.get(uid)
         return controller.workload if controller is not None else None
 
+    def full_quotas(self, pod: Peer) -> Iterator[str]:
+        """The quotas of a namespace that have no room for another pod such as this one."""
+        for key, quota in sorted(self.quotas.items()):
+            within, _, name = key.partition("/")
+            if within == pod.namespace and (used := quota.lacks(pod.requests, pod.limits)):
+                yield f"ResourceQuota/{name} has used {used}"
+
     def owned(self) -> Sequence[tuple[Peer, int]]:
         """A pod of each direct controller, and how many pods it has."""
         return [(self._known(next(iter(e))), len(e)) for e in self.workloads.keys.values()]

@@ -32,7 +32,14 @@ from engine.cache.informers import Needs
 from engine.cache.node_table import NodeWithPods, RowUse, Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.api_types import mapping
-from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller, key_of
+from engine.objects.peer import (
+    TEMPLATE_HASH,
+    Peer,
+    PeerDecoder,
+    Workload,
+    decode_controller,
+    key_of,
+)
 from engine.objects.request_pod import ObjectCodec
 from engine.objects.workload_pods import (
     ANY_CLUSTER,
@@ -271,8 +278,8 @@ class ClusterCopy:
             raise ambiguous(name, keys)
         return NamedPod.of(bytes(known[keys[0]]))
 
-    def pod_of(self, kind: str, name: str, namespace: str) -> tuple[NamedPod, str]:
-        """The pod of a workload that is asked about, and how it was chosen.
+    def pod_of(self, kind: str, name: str, namespace: str) -> tuple[NamedPod, Sequence[str]]:
+        """The pod of a workload that is asked about, how it was chosen, and which quotas are full.
 
         A pending pod comes before a pod with a node. Without pods it is the one that the workload
         would create. Raises ClusterFileError for an unknown workload.
@@ -288,7 +295,11 @@ class ClusterCopy:
             pending = [pod for pod in found if not pod.nodeName]
             chosen = (pending or found)[0]
             counts = f"{counted(len(found), 'pod')}, {len(pending)} of them pending"
-            return self.pod(chosen.name, namespace), f"{title} has {counts}: this is {chosen.name}"
+            pod, text = (
+                self.pod(chosen.name, namespace),
+                f"{title} has {counts}: this is {chosen.name}",
+            )
+            return pod, [text, *self._used_up(kind, name, pod, len(found))]
         known = bodies(self._documents, kind)
         if (body := known.get(f"{namespace}/{name}")) is None:
             near = nearest(f"{namespace}/{name}", sorted(known))
@@ -299,7 +310,15 @@ class ClusterCopy:
         except WorkloadError as error:
             raise ClusterFileError(str(error), "") from None
         text = f"{title} has no pod: this is the pod that it would create"
-        return NamedPod.created(made.example, made.controllers, self.defaults), text
+        pod = NamedPod.created(made.example, made.controllers, self.defaults)
+        return pod, [text, *self._used_up(kind, name, pod, 0)]
+
+    def _used_up(self, kind: str, name: str, pod: NamedPod, made: int) -> Iterator[str]:
+        """The full quotas that keep a workload from making more pods such as this one."""
+        known = self._cache.workload(self.uid(kind, f"{pod.namespace}/{name}") or "")
+        if known is not None and made < (known.replicas or 0):
+            for full in self._cache.full_quotas(PeerDecoder().decode(pod.body)):
+                yield f"{known.title} has made {made} of its {known.replicas} pods: {full}"
 
     def _owners_of(self, pod: Peer) -> Iterator[tuple[str, str]]:
         """The kinds and names of the workloads above a pod, as far as they are known."""

@@ -522,7 +522,10 @@ def _application(program: Program, selection: Selection, frame: Frame) -> tuple[
         program.select(frame)
     except EvaluationError as error:
         return "no", f"its `for` has no value: {error}"
-    return "no", "its `for` is false"
+    # Of an object it is made of selectors.
+    selector = "podSelector or namespaceSelector" if program.cluster else "podSelector"
+    is_text = program.source.policy.strict is None
+    return "no", "its `for` is false" if is_text else f"its {selector} does not match"
 
 
 def _victory(winner: Program, others: tuple[Program, ...]) -> str:

@@ -177,10 +177,7 @@ class Quorums:
                 yield f"{workload.title} {each.withholds}"
             elif lacks and made < (each.wants or 0):
                 yield f"{workload.title} has made {made} of its {each.wants} pods"
-                for key, quota in sorted(pods.quotas.items()):
-                    within, _, its_name = key.partition("/")
-                    if within == name.namespace and (text := quota.lacks(pod.requests, pod.limits)):
-                        yield f"ResourceQuota/{its_name} has used {text}"
+                yield from pods.full_quotas(pod)
         if not lacks:
             return
         coming = self.coming(call, name).values()

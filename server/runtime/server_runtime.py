@@ -245,7 +245,8 @@ class _Server:
         answers = [*own, *(each.answers for each in deciding.opened)]
 
         def whole() -> ReplicaStatus:
-            return msgspec.structs.replace(status(), facts=deciding.facts())
+            broken = deciding.reloader.enforced.broken
+            return msgspec.structs.replace(status(), facts=deciding.facts(), broken=broken)
 
         log = engine.audits.log
         return View(replica, whole, differences, journal, log, answers, CAPABILITY_ROUTES)

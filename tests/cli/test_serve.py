@@ -245,7 +245,7 @@ def test_a_view_whose_port_is_taken_ends_no_server(folder: Path) -> None:
         ("--demo --body-limit 0", "argument --body-limit: `0` must be greater than 0"),
         (
             "--demo --max-in-flight 0",
-            "argument --max-in-flight: `0` is not a whole number of at least 1",
+            "argument --max-in-flight: `0` is not a whole number from 1 to",
         ),
         ("--demo --lameduck=-1s", "argument --lameduck: `-1s` must not be negative"),
         ("--demo --lameduck soon", "argument --lameduck: `soon` is not a duration"),

@@ -292,7 +292,7 @@ def test_policies_with_errors_are_shown_and_nothing_is_simulated(
 def test_a_weight_that_kube_scheduler_rejects_is_an_error(placet: Placet, weight: str) -> None:
     done = placet("simulate", *FILES, "--policies", "none.policy", f"--weight={weight}")
     assert done.code == 2
-    assert f"`{weight}` is not a weight: it must be a whole number from 1" in done.err
+    assert f"`{weight}` is not a whole number from 1 to 2147483647" in done.err
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli import shop
 from tests.cli.conftest import Placet
-from tests.support.builders import Object, controller, kubectl_list, raw
+from tests.support.builders import Object, controller, kubectl_list, pod, raw
 
 # What Helm prints: several kinds, and no namespaces.
 CHART = """\
@@ -101,6 +101,34 @@ def test_a_workload_without_pods_stands_for_the_pod_that_it_would_create(
     assert done.err == (
         "error: there is no Job `shop/imports`\n  = help: a similar name exists: `shop/import`\n"
     )
+
+
+FULL = {"hard": {"pods": "2"}, "used": {"pods": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "named"), [(5, FULL, True), (2, FULL, False), (5, {}, False)]
+)
+def test_the_quota_that_stops_the_pods_of_a_workload_is_named(
+    placet: Placet, folder: Path, wanted: int, status: Object, *, named: bool
+) -> None:
+    """No pod tells it: those that it stops do not exist."""
+    metadata = {"name": "team", "namespace": "shop"}
+    quota: Object = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
+    job: Object = controller("Job", "import", "shop", replicas=wanted)
+    job["spec"]["template"] = {"spec": {"containers": [{"name": "c"}]}}
+    made = [pod(f"import-{n}", "shop", owner=job) for n in range(2)]
+    empty: Object = controller("ReplicaSet", "empty", "shop", replicas=1)
+    empty["spec"]["template"] = job["spec"]["template"]
+    items = [*shop.cluster(), job, empty, *made, {**quota, "status": status}]
+    (folder / "cluster.json").write_bytes(raw(kubectl_list(items)))
+    lines = placet("explain", "job/import", "-n", "shop", *shop.WORLD).err.splitlines()
+    said = "note: Job/import has made 2 of its 5 pods: ResourceQuota/team has used 2 of 2 pods"
+    assert lines[0].endswith("has 2 pods, 2 of them pending: this is import-0")
+    assert lines[1:] == [said] * named
+    lines = placet("explain", "rs/empty", "-n", "shop", *shop.WORLD).err.splitlines()
+    said = "note: ReplicaSet/empty has made 0 of its 1 pods: ResourceQuota/team has used"
+    assert [line.startswith(said) for line in lines[1:]] == [True] * bool(status)
 
 
 def test_a_namespace_may_have_the_name_of_a_type(placet: Placet, folder: Path) -> None:

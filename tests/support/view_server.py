@@ -26,7 +26,7 @@ from engine.decision.journal import Journal
 from engine.decision.recent_answers import AfterDecision
 from engine.decision.verb_call import ClusterState
 from engine.drift.drift_document import DriftDocument
-from engine.enforced import EnforcedPolicies, enforced
+from engine.enforced import EnforcedPolicies, PolicyNotInForce, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.document import AuditList
@@ -89,6 +89,12 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         failing=(),
         policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False, "")],
         notInForce=["shop/broken"],
+        broken=[
+            PolicyNotInForce("shop/broken", "the pods that it selects wait", "a.policy:1:1: …"),
+            PolicyNotInForce(
+                "shop/web", "its last valid version is in force instead", "web.policy:2:3: …"
+            ),
+        ],
         cluster=ClusterStatus(
             lease=LeaseStatus(replica, "placet-0_x", replica == "placet-0", ""),
             resources={"pods": WatchedResource(objects=3, synced=True, secondsSinceLastEvent=2.0)},

@@ -22,7 +22,7 @@ from tests.cli.live import (
     put_event,
 )
 from tests.recorder.api_server import PATHS, POLICIES
-from tests.support.builders import node, pod
+from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import FakeApiServer
 
 __all__ = ["environment"]
@@ -30,9 +30,15 @@ pytestmark = pytest.mark.usefixtures("environment")
 NAMESPACED = "/api/v1/namespaces/shop"
 
 
-def pending(server: FakeApiServer, message: str, name: str = "web-1", **spec: object) -> None:
+def pending(
+    server: FakeApiServer,
+    message: str,
+    name: str = "web-1",
+    owner: Object | None = None,
+    **spec: object,
+) -> None:
     """A pending pod of the shop about which kube-scheduler has said something."""
-    waiting = pod(name, "shop", cpu="1", memory="1Gi", spec=spec)
+    waiting = pod(name, "shop", cpu="1", memory="1Gi", spec=spec, owner=owner)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     if message:
         waiting["status"]["conditions"] = [{**condition, "message": message}]
@@ -77,13 +83,43 @@ async def test_without_a_pod_every_pending_one_has_its_cause(placet: Placet, fol
         done = await asked(placet, "explain")
         named = await asked(placet, "explain", "-o", "name")
         every = await asked(placet, "explain", "-A", "-o", "json")
-    assert "shop/web-1   kube-scheduler has not tried to place it yet" in done.out
-    assert "shop/web-7   3 of 4 nodes would pass the policies now; kube-scheduler's own" in done.out
+    assert re.search(r"shop/web-1 +kube-scheduler has not tried to place it yet", done.out)
+    assert re.search(r"shop/web-7 +3 of 4 nodes would pass the policies now; kube-sch", done.out)
     assert named.out == "pod/web-1\npod/web-7\n"
     assert [each["cause"]["kind"] for each in json.loads(every.out)["pending"]] == [
         "not asked yet",
         "kube-scheduler",
     ]
+
+
+async def test_pending_pods_of_one_workload_with_one_cause_are_one_row(
+    placet: Placet, folder: Path
+) -> None:
+    full, other = ("0/4 nodes are available: 4 Insufficient cpu.", "")
+    job = controller("Job", "import", "shop", replicas=9)
+    async with live_shop(folder) as server:
+        put(server, job)
+        for number in range(7):
+            pending(server, full if number else other, f"import-{number}", owner=job)
+        done = await asked(placet, "explain")
+        wide = await asked(placet, "explain", "-o", "wide")
+        data = await asked(placet, "explain", "-o", "json")
+    rows = [line.split()[0] for line in done.out.splitlines() if line.startswith("shop/")]
+    assert rows == ["shop/import-0", "shop/import-1", "shop/web-1"]
+    assert re.findall(r"\(and (\d+) like it\)", " ".join(done.out.split())) == ["5"]
+    assert sum(line.startswith("shop/") for line in wide.out.splitlines()) == 8
+    assert len(json.loads(data.out)["pending"]) == 8
+
+
+async def test_a_policy_object_has_selectors_and_no_for(placet: Placet, folder: Path) -> None:
+    other = policy("other", 'use "library/headroom"', podSelector={"matchLabels": {"app": "db"}})
+    every = {**policy("every", "", podSelector={}), "kind": "ClusterPlacementPolicy"}
+    every["metadata"].pop("namespace")
+    every["spec"] |= other["spec"] | {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+    async with live_shop(folder, other, every):
+        done = await asked(placet, "explain", "web-1")
+    assert re.search(r"shop/other +no +its podSelector does not match\n", done.out)
+    assert re.search(r"every +no +its podSelector or namespaceSelector does not match", done.out)
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

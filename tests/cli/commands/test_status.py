@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +45,10 @@ leader: this replica holds the Lease
 
 policy in force  kind    mode     weight  digest
 shop/web         policy  enforce     101  0123456789ab
-not in force: shop/broken
+
+not in force  instead                                     because
+shop/broken   the pods that it selects wait               a.policy:1:1: …
+shop/web      its last valid version is in force instead  web.policy:2:3: …
 
 informer  objects  synced  silent  failure
 pods            3  yes        2 s
@@ -117,6 +121,24 @@ def test_a_real_server_answers(placet: Placet, tmp_path: Path) -> None:
     (status,) = answer["replicas"]
     assert (status["ready"], status["podsInFlight"]) == (True, 0)
     assert "shop/shop" in {each["address"] for each in status["policies"]}
+
+
+@pytest.mark.process
+def test_a_policy_that_runs_in_its_last_valid_version_is_named(
+    placet: Placet, tmp_path: Path
+) -> None:
+    file, text = (
+        tmp_path / "web.policy",
+        'policy web in namespace "shop" { filter "a" { require %s } }',
+    )
+    file.write_text(text % "node.ready", encoding="utf-8")
+    with serving(tmp_path, "--no-cluster", "--policies", str(file)) as server:
+        assert "last valid" not in placet("status", "--url", server.view).out
+        file.write_text(text % "node.redy", encoding="utf-8")
+        ends = time.monotonic() + 20
+        while "its last valid version" not in (shown := placet("status", "--url", server.view).out):
+            assert time.monotonic() < ends, shown
+            time.sleep(0.2)
 
 
 @pytest.mark.process
