@@ -18,18 +18,16 @@ from engine.decision.recent_answers import RejectedStatus
 from engine.enforced import PolicyNotInForce
 from engine.explanation.effects import EffectOfPolicy
 from engine.explanation.fills import BoundFill
-from engine.facts import Cause, Facts
+from engine.facts import Cause, Facts, NamedClause
 from engine.simulation.what_if import NodesToAdd
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.editor.completion import Candidate
 
 
-class ClauseRejections(msgspec.Struct, frozen=True):
+class ClauseRejections(NamedClause, frozen=True):
     """The nodes that a clause has rejected since the replica started, in all calls of filter."""
 
-    policy: str
-    clause: str
     nodes: int
 
 
@@ -130,9 +128,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `notInForce` are strict policies without a valid version, and `broken` all policies with errors,
     with what holds instead. `cluster` is the state of what is watched, null without one. `inFlight`
-    has the first of `podsInFlight`, and `rejections` the clauses that have rejected most. `facts`
-    are what `capabilities` know.
-    `certificate` is null for a server without TLS.
+    has the first of `podsInFlight`, and `rejections` the clauses that rejected nodes. `facts` are
+    what `capabilities` know. `certificate` is null for a server without TLS.
     """
 
     replica: str
@@ -191,16 +188,28 @@ class PodNumbers(msgspec.Struct, frozen=True):
     violations: int | None = None
 
 
+class PolicyEdit(msgspec.Struct, frozen=True):
+    """An edit of a policy: when, and by whom as far as the object or the replica can tell."""
+
+    address: str
+    at: str
+    by: str
+    action: OneOf["edited", "deleted"]
+
+
 class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A policy in short. `namespace` is null for a cluster policy.
 
     Of a file that cannot be read as policies, `address` is its name. `origin` is the file, or the
     object as `placementpolicies/NAMESPACE/NAME`. `inForce` is null for a policy that is not in
     force, or made for `use` alone. `overruledBy` are policies that governed pods which this one
-    selects too, in decisions that are kept.
+    selects too, in decisions that are kept. `selected` is the number of pods of the cluster, of
+    which so many are `waiting`; both are null where it decides nothing. `edit` is the last one that
+    is known.
     """
 
     address: str
+    description: str
     namespace: str | None
     origin: str
     state: State
@@ -209,6 +218,9 @@ class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     warnings: int
     overruledBy: Sequence[str]
     pods: PodNumbers
+    selected: int | None
+    waiting: int | None
+    edit: PolicyEdit | None
 
 
 class PolicyList(msgspec.Struct, frozen=True):
@@ -219,16 +231,27 @@ class PolicyList(msgspec.Struct, frozen=True):
     policies: Sequence[PolicySummary]
 
 
+class SelectedPod(msgspec.Struct, frozen=True):
+    """A pod that a policy selects; `node` is null while it waits."""
+
+    pod: str
+    node: str | None
+
+
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or its object as YAML.
 
-    `audit` is null for a policy that is not in audit mode.
+    `audit` is null for a policy that is not in audit mode. `listed` are the first of the selected
+    pods, those that wait before others. `exactly` is false where the policy reads more of a pod
+    than is known of one that is there, so that some may be too many.
     """
 
     replica: str
     text: str
     diagnostics: Sequence[Problem]
     audit: PolicyAudits | None = None
+    exactly: bool
+    listed: Sequence[SelectedPod]
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
@@ -340,9 +363,6 @@ class TriedDraft(msgspec.Struct, frozen=True):
 # ---- the whole cluster
 
 
-Action = OneOf["edited", "deleted"]
-
-
 class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes, each by its place in all of these lists; they are in the order of their names.
 
@@ -363,15 +383,6 @@ class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[int]
     cards: Sequence[int] | None
     state: Sequence[int]
-
-
-class PolicyEdit(msgspec.Struct, frozen=True):
-    """An edit of a policy: when, and by whom as far as the object or the replica can tell."""
-
-    address: str
-    at: str
-    by: str
-    action: Action
 
 
 class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -425,33 +436,6 @@ class FillList(msgspec.Struct, frozen=True):
     replica: str
     at: str
     bounds: Sequence[BoundFill]
-
-
-# ---- one policy
-
-
-class SelectedPod(msgspec.Struct, frozen=True):
-    """A pod that a policy selects; `node` is null while it waits."""
-
-    pod: str
-    node: str | None
-    phase: str
-
-
-class SelectedPods(msgspec.Struct, frozen=True):
-    """The pods that a policy selects, as far as what is known of a pod that is there tells it.
-
-    `pods` are all of them, of which so many are `waiting`; `listed` are the first, those that wait
-    before others. `exactly` is false where the policy reads more of a pod, so that some may be too
-    many.
-    """
-
-    replica: str
-    policy: str
-    pods: int
-    waiting: int
-    exactly: bool
-    listed: Sequence[SelectedPod]
 
 
 # ---- numbers over time

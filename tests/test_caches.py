@@ -175,6 +175,7 @@ TIMED = {
     "engine/program/policy_time.py": "addresses of policies",
     "server/call.py": "hashes",
     "server/view/overview.py": "labels of at most 317 characters, and uids of pods",
+    "server/view/policy_states.py": "the policies in force",
     "server/view/view_access.py": "digests, and names of namespaces of at most 63 characters",
 }
 

@@ -7,6 +7,7 @@ group. A bound of what a workload has is one for each workload.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal as OneOf
 
 import msgspec
 import numpy as np
@@ -37,7 +38,7 @@ class GroupFill(msgspec.Struct, frozen=True):
 
 
 class BoundFill(NamedClause, frozen=True):
-    """How full a bound is, the fullest groups first; `more` have no place in the list.
+    """How full a bound of some kind is: the fullest groups; `more` have no place in the list.
 
     `of` is the workload whose pods count, empty where the clause says itself which pods do. Of
     cards it is the amount, and the first group is all nodes.
@@ -46,6 +47,7 @@ class BoundFill(NamedClause, frozen=True):
     of: str
     groups: Sequence[GroupFill]
     more: int
+    kind: OneOf["share", "spread", "limit", "cards"]
 
     @property
     def part(self) -> float:
@@ -74,7 +76,8 @@ def fill_of_cards(
     order = sorted(nodes, key=lambda name: (-nodes[name][1] / nodes[name][0], name))
     every = GroupFill("all nodes", *(sum(each[i] for each in nodes.values()) for i in (1, 0)))
     listed = [GroupFill(name, nodes[name][1], nodes[name][0]) for name in order[:_MOST_GROUPS]]
-    return BoundFill(policy, clause, amount, [every, *listed], len(order) - len(listed))
+    more = len(order) - len(listed)
+    return BoundFill(policy, clause, amount, [every, *listed], more, "cards")
 
 
 def fills_of(inspection: Inspection, node: str) -> Work[list[BoundFill]]:
@@ -108,7 +111,8 @@ def fills_of(inspection: Inspection, node: str) -> Work[list[BoundFill]]:
         pod = inspection.peer
         name = pod.name if pod.workload is None else pod.workload.title
         of = "" if count.peers.where is not None else name
-        found.append(BoundFill(count.policy, count.name, of, listed, len(order) - len(listed)))
+        more, kind = len(order) - len(listed), headroom.clause.kind
+        found.append(BoundFill(count.policy, count.name, of, listed, more, kind))
     return found
 
 

@@ -18,7 +18,6 @@ from server.view.routes import Route
 def _open(site: Site) -> Opened:
     log = site.engine.audits.log
     statuses = AuditStatuses(log)
-
     return Opened(
         pod_changed=log.pod_changed,
         status=lambda: statuses.part,
@@ -26,11 +25,7 @@ def _open(site: Site) -> Opened:
     )
 
 
-AUDIT = Capability(
-    name="audit",
-    open=_open,
-    routes=[Route("/audit", AuditList)],
-)
+AUDIT = Capability(name="audit", open=_open, routes=[Route("/audit", AuditList)])
 
 _AUDIT_SECONDS = 60.0
 _MOST_LAST = 10

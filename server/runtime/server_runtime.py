@@ -221,7 +221,7 @@ class _Server:
         background, replica, enforced = self._background, self._replica, deciding.enforced
         metrics = background.metrics
         history = History(replica, self._options.history, background.log)
-        states = PolicyStates(replica, engine, journal, enforced, source.policies, history)
+        states = PolicyStates(replica, engine, source, journal, enforced, source.policies, history)
         status = partial(self._status, deciding, credentials)
         background.supervisor.start("metrics", lambda: metrics.follow(status, deciding.samples))
         explainer = Explainer(replica, engine, journal, source.pods_named, self._schema, enforced)
@@ -271,7 +271,7 @@ class _Server:
                 InFlight(known.name, round(seconds, 1), known.offered)
                 for known, seconds in engine.in_flight.first(_MOST_NAMED)
             ],
-            rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
+            rejections=[ClauseRejections(*names, n) for names, n in ranked],
             decisions=journal.number,
             recorded=len(journal),
             certificate=credentials.in_use if credentials is not None else None,

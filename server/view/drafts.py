@@ -149,10 +149,9 @@ class Drafts:
                 lambda: process.run(seconds, trial.answered, *arguments)
             )
         except CheckStoppedError as error:
-            text = f"{error.message} ({error.hint})\n"
-            if isinstance(error, CheckTimeoutError):
-                raise web.HTTPServiceUnavailable(text=text) from None
-            raise web.HTTPUnprocessableEntity(text=text) from None
+            is_late = isinstance(error, CheckTimeoutError)
+            failure = web.HTTPServiceUnavailable if is_late else web.HTTPUnprocessableEntity
+            raise failure(text=f"{error.message} ({error.hint})\n") from None
         except CheckFailedError:
             text = "the check failed (report this, with the draft)\n"
             raise web.HTTPUnprocessableEntity(text=text) from None

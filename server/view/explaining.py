@@ -24,7 +24,7 @@ from engine.explanation.inspection import Inspection
 from engine.explanation.reader import EVERYTHING, Reader
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
-from server.view.routes import Answer, ViewQuestion
+from server.view.routes import Answer
 from server.view.turns import Line, done
 
 # The rest after each portion.
@@ -51,12 +51,11 @@ class Explainer:
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        return {"explain": self.answer}
-
-    async def answer(self, asked: ViewQuestion) -> object:
-        """What would be decided about a pod now; with `node` also what is said of that node."""
-        node = asked.query.get("node")
-        return await self.explain(**asked.names, node=node, reader=asked.reader)
+        return {
+            "explain": lambda asked: self.explain(
+                **asked.names, node=asked.query.get("node"), reader=asked.reader
+            )
+        }
 
     async def fills(self, namespace: str, name: str) -> list[BoundFill]:
         """The fill of each bound that holds for a pod; nothing for a pod that is gone.

@@ -31,7 +31,7 @@ from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit, contents
 from server.answers import FillList, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject, FieldsManager
-from server.view.routes import Answer, ViewQuestion
+from server.view.routes import Answer
 
 EVERY_SECONDS = 60
 # The samples of a week, and the points and the series of an answer.
@@ -76,7 +76,11 @@ class History:
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        return {"history": self.answer}
+        return {
+            "history": lambda asked: partial(
+                self.listed, asked.numbers["hours"], asked.query.get("policy")
+            )
+        }
 
     async def follow(
         self, sample: Callable[[], Awaitable[Sample]], look: Callable[[], None]
@@ -126,11 +130,6 @@ class History:
         if len(samples) > MOST_SAMPLES:
             last = max(samples)
             del samples[last if last > at else min(samples)]
-
-    async def answer(self, asked: ViewQuestion) -> object:
-        """Numbers of the last hours: all, or those of one policy."""
-        hours, policy = asked.numbers["hours"], asked.query.get("policy")
-        return lambda: self.listed(hours, policy)
 
     def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
         """The points of the last hours: of each stretch the largest number. Also in a thread."""

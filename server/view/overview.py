@@ -26,16 +26,13 @@ from engine.explanation.fills import BoundFill, fill_of_cards, selects
 from engine.facts import Cause
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
-from engine.program.program import CardsProgram
+from engine.program.program import CardsProgram, Program
 from engine.work import Work
-from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
 from server.answers import (
     FillList,
     NodesInShort,
     ReplicaOverview,
-    SelectedPod,
-    SelectedPods,
     WaitingList,
     WaitingPods,
 )
@@ -54,8 +51,6 @@ _MOST_WAITING, _WORK_SECONDS = 20, 0.5
 _MOST_CAUSES, _MOST_GROUPINGS = 200, 20
 # The pods of one policy from which its bounds are seen, those of all, and the bounds in an answer.
 _PODS_OF_POLICY, _PODS_OF_ALL, _MOST_BOUNDS = 6, 40, 200
-# The pods of a policy that are listed.
-_MOST_SELECTED = 20
 # A label by which nodes are grouped has at most so many values; so many labels are offered.
 _MOST_GROUPS, _MOST_LABELS, _LONGEST_LABEL = 200, 60, 317
 # Nodes are grouped by the first of these that some node has.
@@ -101,7 +96,6 @@ class Overview:
             "overview": self.at_a_glance,
             "waiting": self.waiting,
             "fills": lambda _: self.fills(),
-            "selected": self.selected,
         }
 
     async def at_a_glance(self, asked: ViewQuestion) -> ReplicaOverview:
@@ -148,29 +142,6 @@ class Overview:
                 known = FillList(self._replica, Timestamp.now().to_second(), found)
                 self._bounds[None] = known
             return known
-
-    async def selected(self, asked: ViewQuestion) -> SelectedPods:
-        """The pods that a policy selects. Raises HTTPException and NotSyncedError."""
-        address, registry = asked.query.get("policy", ""), self._engine.registry
-        program = next((p for p in registry.programs if p.address == address), None)
-        if program is None:
-            raise web.HTTPNotFound(text=f"no policy `{shown(address)}` is in force\n")
-        snapshot = self._cluster.snapshot()
-        frame = Frame(None, Timestamp.now(), slots=registry.slots)
-
-        def work() -> Work[SelectedPods]:
-            listed, number, waiting = list[SelectedPod](), 0, 0
-            for pod in waiting_first(snapshot):
-                if selects(program, pod, frame) and not self._engine.exemptions.exempts(pod):
-                    number += 1
-                    waiting += not pod.nodeName
-                    if len(listed) < _MOST_SELECTED and asked.reader.may_list(pod.namespace):
-                        listed.append(SelectedPod(key_of(pod), pod.nodeName or None, pod.phase))
-                yield
-            exactly = program.select is None or program.selects_by is not None
-            return SelectedPods(self._replica, address, number, waiting, exactly, listed)
-
-        return await self._done(work())
 
     async def _done(self, work: Work[T]) -> T:
         return await done(work, 0.0, self.clock, STEP_SECONDS)
@@ -268,27 +239,19 @@ class Overview:
         ]
 
     def _sample(self, snapshot: Snapshot) -> Work[Sequence[Peer]]:
-        """Pods of each policy that counts: those that wait, then one of each workload."""
-        registry = self._engine.registry
+        """Pods of each policy that counts, one of a workload: those that wait before others."""
+        registry, seen, of = self._engine.registry, set[tuple[str, str]](), Counter[Program]()
         programs = [p for p in registry.programs if any(c.count.weight is None for c in p.counts)]
-        one_of_each: dict[tuple[str, str], Peer] = {}
+        frame, chosen = Frame(None, Timestamp.now(), slots=registry.slots), list[Peer]()
         for pod in waiting_first(snapshot) if programs else ():
-            one_of_each.setdefault(_owner(pod), pod)
+            if (owner := _owner(pod)) not in seen and len(chosen) < _PODS_OF_ALL:
+                seen.add(owner)
+                left = (each for each in programs if of[each] < _PODS_OF_POLICY)
+                if selecting := [each for each in left if selects(each, pod, frame)]:
+                    of.update(selecting)
+                    chosen.append(pod)
             yield
-        frame = Frame(None, Timestamp.now(), slots=registry.slots)
-        chosen: dict[str, Peer] = {}
-        for program in programs:
-            of_policy = 0
-            for pod in one_of_each.values():
-                yield
-                if selects(program, pod, frame):
-                    chosen[pod.uid] = pod
-                    of_policy += 1
-                    if of_policy >= _PODS_OF_POLICY:
-                        break
-            if len(chosen) >= _PODS_OF_ALL:
-                break
-        return list(chosen.values())
+        return chosen
 
 
 def _labels(table: NodeTable) -> Work[Sequence[str]]:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import msgspec
 from aiohttp import web
+from cachetools import TTLCache
 
 from engine.decision.journal import Journal
+from engine.decision.registry import Registry
+from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
+from engine.errors import NotSyncedError
+from engine.explanation.fills import selects
+from engine.objects.peer import Peer, key_of
+from engine.program.frame import Frame
+from engine.program.program import Program
+from engine.work import Work
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
+from grammar.tree.policy import Policy
 from grammar.tree.source import Source, Span
 from grammar.values.time import Timestamp
 from policies.validation import CheckedFile, identity
@@ -23,16 +36,20 @@ from server.answers import (
     PolicyInForce,
     PolicyList,
     PolicySummary,
+    SelectedPod,
     State,
     problems,
 )
 from server.view.history import History
 from server.view.policy_yaml import as_written, moved
 from server.view.routes import Answer, ViewQuestion
+from server.view.turns import STEP_SECONDS, done, waiting_first
 from server.view.view import policies_in_force
 
-# The edits that are told.
-_MOST_EDITS = 10
+# The edits that are told, the pods of a policy that are listed, and for how many seconds selected
+# pods serve those who ask.
+_MOST_EDITS, _MOST_SELECTED, _KEPT_SECONDS = 10, 20, 15.0
+_Selected = Mapping[str, Sequence[Peer]]
 
 
 class _StatusObject(msgspec.Struct):
@@ -51,6 +68,8 @@ class _Now:
     in_force: Mapping[str, PolicyInForce]
     overruled: Mapping[str, Sequence[str]]
     objects: Mapping[str, bytes]
+    edits: Mapping[str, PolicyEdit]
+    selected: _Selected
 
     def numbers(self, name: str) -> PodNumbers:
         """The numbers of an object; none of a file."""
@@ -58,6 +77,29 @@ class _Now:
             return msgspec.json.decode(self.objects.get(name, b"{}"), type=_StatusObject).status
         except msgspec.MsgspecError:
             return PodNumbers()
+
+    def known(
+        self, file: CheckedFile, policy: Policy | None, state: State, found: Sequence[Diagnostic]
+    ) -> _Known:
+        """A policy of a file, or the file."""
+        name = file.source.name if policy is None else policy.address
+        pods, errors = self.selected.get(name), sum(each.severity == "error" for each in found)
+        summary = PolicySummary(
+            address=name,
+            description="" if policy is None else str(policy.setting("description", "")),
+            namespace=None if policy is None else policy.namespace,
+            origin=file.source.name,
+            state=state,
+            inForce=self.in_force.get(name) if state != "not in force" else None,
+            errors=errors,
+            warnings=len(found) - errors,
+            overruledBy=self.overruled.get(name, ()),
+            pods=self.numbers(file.source.name),
+            selected=None if pods is None else len(pods),
+            waiting=None if pods is None else sum(not pod.nodeName for pod in pods),
+            edit=self.edits.get(name),
+        )
+        return summary, file, found
 
 
 # A policy, or a file without readable policies, with the file and the diagnostics.
@@ -73,10 +115,15 @@ class PolicyStates:
 
     replica: str
     engine: Engine
+    cluster: ClusterState
     journal: Journal
     read: Callable[[], EnforcedPolicies]
     objects: Callable[[], Mapping[str, bytes] | None]
     seen: History
+    _selected: TTLCache[Registry, _Selected] = field(
+        default_factory=lambda: TTLCache(1, _KEPT_SECONDS), init=False
+    )
+    _counting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def look(self) -> None:
         """Has the history see the policies of now."""
@@ -97,7 +144,7 @@ class PolicyStates:
 
     async def policies(self, _asked: ViewQuestion) -> Callable[[], PolicyList]:
         """The policies and their state."""
-        now = self._gathered()
+        now = await self._now()
 
         def make() -> PolicyList:
             found = (summary for summary, _, _ in _every(now))
@@ -108,17 +155,23 @@ class PolicyStates:
 
     async def policy(self, asked: ViewQuestion) -> Callable[[], PolicyDetail]:
         """One policy: the text, diagnostics, and the numbers of pods. Raises HTTPNotFound."""
-        now, address = self._gathered(), "/".join(asked.names.values())
-        known = next(_every(now, address), None)
-        if known is None or not asked.reader.may_list(known[0].namespace):
-            raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
-        summary, file, diagnostics = known
-        raw = now.objects.get(summary.origin)
-        audit = self.engine.audits.log.policies.get(address)
+        now, address = await self._now(), "/".join(asked.names.values())
+        may_list, audit = asked.reader.may_list, self.engine.audits.log.policies.get(address)
+        programs = [each for each in self.engine.registry.programs if each.address == address]
+        listed = (
+            SelectedPod(key_of(pod), pod.nodeName or None)
+            for pod in now.selected.get(address, ())
+            if may_list(pod.namespace)
+        )
 
         def make() -> PolicyDetail:
+            known = next((each for each in _every(now) if each[0].address == address), None)
+            if known is None or not may_list(known[0].namespace):
+                raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
+            summary, file, diagnostics = known
+            raw = now.objects.get(summary.origin)
             source, shown_of = file.source, diagnostics
-            if raw is None and not asked.reader.may_list(None):
+            if raw is None and not may_list(None):
                 source, shown_of = _without_neighbours(file, address, diagnostics)
             text, found = source.text, problems(shown_of, source)
             if raw is not None:
@@ -130,17 +183,49 @@ class PolicyStates:
                 text=text,
                 diagnostics=found,
                 audit=audit,
+                exactly=all(p.select is None or p.selects_by is not None for p in programs),
+                listed=list(islice(listed, _MOST_SELECTED)),
             )
 
         return make
 
-    def _gathered(self) -> _Now:
+    async def _pods(self) -> _Selected:
+        """By policy the pods that it selects, those that wait first; none while none is known."""
+        registry = self.engine.registry
+        found: dict[str, list[Peer]] = {each.address: [] for each in registry.programs}
+        of: dict[str | None, list[Program]] = {}
+        for program in registry.programs:
+            of.setdefault(program.namespace, []).append(program)
+
+        def work() -> Work[None]:
+            frame = Frame(None, Timestamp.now(), slots=registry.slots)
+            for pod in waiting_first(self.cluster.snapshot()):
+                if not self.engine.exemptions.exempts(pod):
+                    for each in (*of.get(None, ()), *of.get(pod.namespace, ())):
+                        if selects(each, pod, frame):
+                            found[each.address].append(pod)
+                yield
+
+        async with self._counting:
+            if registry not in self._selected:
+                try:
+                    await done(work(), 0.0, time.monotonic, STEP_SECONDS)
+                except NotSyncedError:
+                    return {}
+                self._selected[registry] = found
+            return self._selected[registry]
+
+    async def _now(self) -> _Now:
+        selected = await self._pods()
+        self.look()
         return _Now(
             Timestamp.now().to_second(),
             self.read(),
             {each.address: each for each in policies_in_force(self.engine)},
             _overruled(self.journal),
             self.objects() or {},
+            {each.address: each for each in self.seen.edits},
+            selected,
         )
 
 
@@ -167,39 +252,16 @@ def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:
     return {other: sorted(winners) for other, winners in found.items()}
 
 
-def _every(now: _Now, address: str | None = None) -> Iterator[_Known]:
-    """Each policy, or those of one address, in the order of the files."""
+def _every(now: _Now) -> Iterator[_Known]:
+    """Each policy, in the order of the files."""
     states: dict[object, State] = {
         identity(each.checked.policy): "last valid version in force" if each.stale else "in force"
         for each in now.read.in_force.active
     }
     for file in now.read.validation.files:
-        if file.private:
-            continue
-        known: list[tuple[str, str | None, State, Sequence[Diagnostic]]] = [
-            (
-                each.policy.address,
-                each.policy.namespace,
-                states.get(identity(each.policy), "not in force"),
-                (*file.unread, *each.diagnostics),
-            )
-            for each in file.policies
-        ]
-        if not known and file.unread:
-            known = [(file.source.name, None, "not in force", file.unread)]
-        for name, namespace, state, found in known:
-            if address not in (None, name):
-                continue
-            errors = sum(each.severity == "error" for each in found)
-            summary = PolicySummary(
-                address=name,
-                namespace=namespace,
-                origin=file.source.name,
-                state=state,
-                inForce=now.in_force.get(name) if state != "not in force" else None,
-                errors=errors,
-                warnings=len(found) - errors,
-                overruledBy=now.overruled.get(name, ()),
-                pods=now.numbers(file.source.name),
-            )
-            yield summary, file, found
+        if not file.private:
+            for each in file.policies:
+                state = states.get(identity(each.policy), "not in force")
+                yield now.known(file, each.policy, state, (*file.unread, *each.diagnostics))
+            if file.unread and not file.policies:
+                yield now.known(file, None, "not in force", file.unread)

@@ -49,19 +49,14 @@ class EditedObject(msgspec.Struct, frozen=True):
 def as_written(raw: bytes) -> str:
     """The object as YAML, with what its author writes and nothing else. For a thread."""
     found = msgspec.json.decode(raw, type=EditedObject)
-    annotations = {
-        k: v for k, v in (found.metadata.annotations or {}).items() if k != _LAST_APPLIED
-    }
-    named = {
-        "name": found.metadata.name,
-        "namespace": found.metadata.namespace,
-        "labels": found.metadata.labels,
-        "annotations": annotations,
-    }
+    own = found.metadata
+    annotations = {k: v for k, v in (own.annotations or {}).items() if k != _LAST_APPLIED}
+    named = {"name": own.name, "namespace": own.namespace, "labels": own.labels}
+    metadata = {**named, "annotations": annotations}
     whole = {
         "apiVersion": found.apiVersion,
         "kind": found.kind,
-        "metadata": {key: value for key, value in named.items() if value},
+        "metadata": {key: value for key, value in metadata.items() if value},
         "spec": msgspec.json.decode(found.spec),
     }
     return yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

@@ -141,9 +141,8 @@ def pods_of(text: str, namespace: str, uids: KnownUids, _schema: Schema) -> tupl
         contents = list(as_json(data, is_yaml=not is_json))
     except DocumentError as error:
         raise UserError(f"`pods` cannot be read: {error}") from None
-    return pods_in(contents, PodReader(Path("pods"), namespace, MOST_PODS), known), frozenset(
-        wanted
-    )
+    found = pods_in(contents, PodReader(Path("pods"), namespace, MOST_PODS), known)
+    return found, frozenset(wanted)
 
 
 def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod:

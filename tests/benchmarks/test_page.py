@@ -60,7 +60,6 @@ def looking(view: int, *what: str, least: int = 1_000) -> Iterator[Callable[[], 
 EVERYTHING = (
     "policies",
     "policies/shop/web",
-    "selected?policy=shop/web",
     "history?hours=168",
     "history?hours=168&policy=shop/web",
     "drift",

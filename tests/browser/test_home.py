@@ -112,6 +112,20 @@ def test_the_group_and_the_colour_are_in_the_address(page: Page, demo: Demo) -> 
     expect(page.get_by_label("Coloured by")).to_have_value("memory")
 
 
+def test_a_spread_says_what_its_numbers_are(page: Page, demo: Demo) -> None:
+    group = {"name": "eu-west-1a", "used": 2, "most": 3}
+    named = {"policy": "shop/shop", "clause": "zones", "of": "web", "groups": [group], "more": 0}
+    bounds = [named | {"kind": "spread"}, named | {"clause": "all", "kind": "limit"}]
+    found = {"replica": "r", "at": "2026-11-21T12:00:00Z", "bounds": bounds}
+    page.route("**/api/v1/fills", lambda route: route.fulfill(json=found))
+    page.goto(f"{demo.view}/ui/")
+    fills = section(page, "What fills up").locator("li")
+    expect(fills.nth(0)).to_contain_text("2 of 3")
+    expect(fills.nth(0)).to_contain_text("as many more than in the emptiest place")
+    expect(fills.nth(1)).not_to_contain_text("emptiest")
+    everybody_can_use_it(page, "spread")
+
+
 def many(nodes: int) -> dict[str, Any]:
     """The overview of a large cluster."""
     return {
@@ -229,21 +243,21 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400}}}]}
 
 def test_the_funnel_ends_with_the_nodes_that_are_left(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/pods/shop/reports-7d9c6b-0x")
-    funnel = page.get_by_role("region", name="From all nodes to those that are left")
-    steps = funnel.locator("li")
-    expect(steps.first).to_contain_text("12 left")
-    expect(steps.nth(1)).to_contain_text("kube-scheduler: node(s) didn't match")
-    expect(funnel.locator("li", has_text="shop/shop: databases")).to_contain_text("\N{MINUS SIGN}2")
-    expect(steps.last).to_contain_text("0 left")
-    texts = funnel.locator(".number").all_inner_texts()
-    left = [int(text.split()[-2]) for text in texts]
-    gone = [int(text.split()[0].removeprefix("\N{MINUS SIGN}")) for text in texts[1:]]
-    assert [before - after for before, after in itertools.pairwise(left)] == gone
+    page.get_by_text("From all 12 nodes to those that are left").click()
+    rows = section(page, "From all nodes to those that are left").locator("tbody tr")
+    expect(rows.first).to_contain_text("kube-scheduler: node(s) didn't match")
+    expect(rows.filter(has_text="shop/shop: databases")).to_be_visible()
+    expect(page.get_by_text("rejects no node.")).to_be_visible()
+    cells = [row.locator("td").all_inner_texts() for row in rows.all()]
+    left = [12, *(int(texts[-1]) for texts in cells)]
+    assert left[-1] == 0
+    for (before, after), texts in zip(itertools.pairwise(left), cells, strict=True):
+        assert 0 <= before - after <= int(texts[1]), texts
 
 
 def test_pasted_workloads_are_placed_and_each_pod_says_why(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/")
-    page.get_by_role("link", name="Place pods").click()
+    page.get_by_role("link", name="Try").click()
     page.get_by_label("Manifests").fill(f"{MANIFEST}---\n{BIG}")
     page.get_by_role("button", name="Would they fit").click()
     placed = page.get_by_role("region", name="1 of 4 pods finds no place: ml/big.")
@@ -324,12 +338,31 @@ def test_a_day_is_drawn(page: Page, demo: Demo) -> None:
     assert page.url.endswith("#/trends?hours=168")
 
 
+def test_the_health_of_the_replica_stands_above_the_trends(page: Page, demo: Demo) -> None:
+    status = answered(demo, "status")
+    lease = {"identity": "placet-0", "holder": "placet-1", "held": False, "failure": ""}
+    cluster = {"missing": "", "lease": lease, "resources": {}, "failing": {"bind pods": "refused"}}
+    failing = [{"name": "lease", "failure": "nobody holds it", "warning": False}]
+    found = status | {"cluster": cluster, "failing": failing}
+    page.route("**/api/v1/status", lambda route: route.fulfill(json=found))
+    page.goto(f"{demo.view}/ui/#/trends")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Health")
+    expect(page.get_by_role("alert")).to_have_text("lease: Nobody holds it.")
+    facts = page.locator(".facts").first
+    expect(facts).to_contain_text("Leaderplacet-1")
+    expect(facts).to_contain_text("Started")
+    expect(page.get_by_text("It cannot bind pods: refused")).to_be_visible()
+    since = re.compile(r"the first one here is of \d+ \w+ \d{4}")
+    expect(page.get_by_text(since)).to_be_visible()
+    everybody_can_use_it(page, "health")
+
+
 def test_the_charts_come_only_with_the_trends(page: Page, demo: Demo) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"{demo.view}/ui/")
     expect(page.locator("canvas").first).to_be_visible()
     assert not [url for url in asked if url.endswith("uplot.js")]
-    page.get_by_role("link", name="Trends").click()
+    page.get_by_role("link", name="Health").click()
     expect(page.get_by_text("--history FILE")).to_be_visible()
     assert [url for url in asked if url.endswith("/ui/vendor/uplot.js")]

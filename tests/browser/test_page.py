@@ -17,6 +17,7 @@ from engine.decision.journal import Journal
 from grammar.values.time import Timestamp
 from tests.browser.conftest import Demo, everybody_can_use_it
 from tests.browser.editing import write
+from tests.cli.test_serve import serving, until
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of, peer_of
 from tests.support.view_server import Cluster, Parts, held_gang, running
@@ -32,7 +33,7 @@ def test_decisions_appear_as_they_are_made(page: Page, demo: Demo) -> None:
     row = page.locator("tbody tr", has_text=POD)
     expect(row).to_contain_text("shop/shop")
     expect(row).to_contain_text("5 of 12")
-    expect(row.locator(".took")).to_have_text(re.compile(r"filter \d+\.\d ms"))
+    expect(row.locator(".took")).to_have_text(re.compile(r"filter [\d.]+ ms"))
     demo.ask("web-live")
     expect(page.locator("tbody tr").first).to_contain_text("shop/web-live")
 
@@ -124,6 +125,56 @@ def test_why_says_what_decides_and_what_each_clause_read(page: Page, demo: Demo)
     expect(clause).to_contain_text("at most 0 with this pod")
 
 
+FEATURES = ("ssd", "gpu", "arm", "spot", "old", "hot")
+CLAUSES = (
+    f'filter "{each}" {{ require !("{each}" in node.labels) message "no {each} nodes" }}'
+    for each in FEATURES
+)
+MANY = f"cluster policy nodes {{ {' '.join(CLAUSES)} }}"
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(12, 1500), (500, 2000)])
+def test_why_is_three_blocks_on_a_page_or_two(page: Page, nodes: int, most: int) -> None:
+    """However many nodes there are, and however many reasons."""
+    every = [
+        node(
+            f"node-{number:03}",
+            labels={each: "" for place, each in enumerate(FEATURES) if number >> place & 1},
+        )
+        | {"spec": {"taints": [{"key": f"team-{number % 9}", "effect": "NoSchedule"}]}}
+        for number in range(nodes)
+    ]
+    waits = pod("web-1", "shop")
+    engine = engine_of(MANY, every, [waits])
+    known = {"shop/web-1": raw(waits)}
+    with running(Parts(Journal(), cluster=Cluster(MANY, engine, known=known))) as served:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(f"{served.urls[0]}/ui/#/pods/shop/web-1")
+        for block in ("Cause", "Nodes by reason", "What would help"):
+            expect(page.get_by_role("region", name=block)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollHeight") <= most
+        everybody_can_use_it(page, f"why-{nodes}")
+        for fold in page.locator("details").all():
+            fold.evaluate("fold => { fold.open = true; }")
+        everybody_can_use_it(page, f"why-{nodes}-open")
+        groups = page.get_by_role("region", name="Nodes by reason").locator(".group")
+        if nodes > 12:
+            expect(groups).to_have_count(10)
+            page.get_by_role("button", name=re.compile(r"^6\d more$")).click()
+        expect(
+            page.get_by_text("kube-scheduler: node(s) had untolerated taint").first
+        ).to_be_visible()
+
+
+def test_numbers_have_three_digits(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/pods/ml/train-large-0x/general-a1")
+    values = page.get_by_role("region", name="Node general-a1").locator("code.value")
+    expect(values.first).to_be_attached()
+    texts = values.all_text_contents()
+    assert any(re.fullmatch(r"\d\.\d\d", text) for text in texts), texts
+    assert not [text for text in texts if re.search(r"\d\.\d{4,}", text)]
+
+
 def test_the_parts_of_a_score_add_up_to_the_answer(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/pods/{POD}/arm-b1")
     node = page.get_by_role("region", name="Node arm-b1")
@@ -149,8 +200,9 @@ def test_of_a_pod_that_is_gone_the_last_decision_is_shown(page: Page, demo: Demo
 def test_a_pod_that_nobody_knows_has_an_empty_state(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/pods/shop/nobody")
     expect(page.locator(".empty")).to_contain_text("kubectl placet ui --replica NAME")
-    page.goto(f"{demo.view}/ui/#/nowhere")
+    page.goto(f"{demo.view}/ui/#/nowhere/here")
     expect(page.locator(".empty")).to_contain_text("There is no such view")
+    expect(page.get_by_role("heading", level=1)).to_have_text("nowhere/here")
 
 
 def test_another_replica_is_chosen_at_the_top(page: Page, demo: Demo) -> None:
@@ -205,7 +257,8 @@ def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> N
     expect(result).to_contain_text("16 pass no node any more")
     # What was written is still there, and nothing of it is in force.
     page.get_by_role("link", name="Home").click()
-    page.get_by_role("link", name="Playground").click()
+    page.get_by_role("link", name="Try").click()
+    page.get_by_label("What to try").get_by_role("link", name="Policies").click()
     expect(page.get_by_label("Text of the draft")).to_contain_text("sparc")
     page.goto(f"{demo.view}/ui/#/policies/shop/shop")
     expect(page.locator(".text")).not_to_contain_text("sparc")
@@ -258,7 +311,8 @@ def test_the_editor_comes_only_with_the_playground(page: Page, demo: Demo) -> No
     page.goto(f"{demo.view}/ui/#/decisions")
     expect(page.locator("tbody tr").first).to_be_visible()
     assert not [url for url in asked if "codemirror" in url]
-    page.get_by_role("link", name="Playground").click()
+    page.get_by_role("link", name="Try").click()
+    page.get_by_label("What to try").get_by_role("link", name="Policies").click()
     expect(page.get_by_label("Text of the draft")).to_be_visible()
     assert [url for url in asked if url.endswith("/ui/vendor/codemirror.js")]
 
@@ -327,12 +381,14 @@ VIEWS = {
     "home": ("#/home", ".squares"),
     "verdict": ("#/home?by=pod&pod=shop/reports-7d9c6b-0x&node=general-a1", ".legend a"),
     "decisions": ("#/decisions", "tbody tr"),
-    "why": (f"#/pods/{POD}", ".scores"),
+    "why": (f"#/pods/{POD}", ".groups"),
     "node": (f"#/pods/{POD}/general-c1", ".node [open] .values"),
     "then": ("#/pods/shop/web-7d9c6b-6new", ".group"),
     "unknown": ("#/pods/shop/nobody", ".empty"),
     "policies": ("#/policies", "tbody tr"),
     "policy": ("#/policies/shop/shop", ".text li"),
+    "place-empty": ("#/place", "textarea"),
+    "nowhere": ("#/nowhere/at/all", ".empty"),
     "playground": ("#/playground/shop/shop", ".cm-line"),
 }
 
@@ -412,7 +468,8 @@ def why_it_waits(who: Operator) -> None:
     row = who.section("Pods that wait").locator("li", has_text=REPORTS)
     expect(row.locator(".why")).to_contain_text("database runs there")
     who.click(row.get_by_role("link", name=REPORTS))
-    expect(who.page.get_by_text("From all nodes to those that are left")).to_be_visible()
+    for block in ("Cause", "Nodes by reason", "What would help"):
+        expect(who.section(block)).to_be_visible()
 
 
 def how_full_each_bound_is(who: Operator) -> None:
@@ -431,7 +488,7 @@ def which_policy_hurts(who: Operator) -> None:
 
 
 def where_a_pod_would_go(who: Operator) -> None:
-    who.click(who.page.get_by_role("link", name="Place pods"))
+    who.click(who.page.get_by_role("link", name="Try"))
     # A manifest is there to begin with.
     who.click(who.page.get_by_role("button", name="Would they fit"))
     expect(who.section("All 3 pods find a place.").locator("tbody tr")).to_have_count(3)
@@ -439,8 +496,19 @@ def where_a_pod_would_go(who: Operator) -> None:
 
 def what_changed(who: Operator) -> None:
     expect(who.section("What changed")).to_contain_text("No policy has changed since")
-    who.click(who.page.get_by_role("link", name="Trends"))
+    who.click(who.page.get_by_role("link", name="Health"))
     expect(who.page.get_by_label("The last")).to_have_value("24")
+
+
+def what_was_decided(who: Operator) -> None:
+    who.click(who.page.get_by_role("link", name="Decisions"))
+    expect(who.page.locator("tbody tr, .empty").first).to_be_visible()
+
+
+def what_policies_do(who: Operator) -> None:
+    who.click(who.page.get_by_role("link", name="Policies"))
+    row = who.page.locator("tbody tr", has_text="shop/shop")
+    expect(row).to_contain_text("1 waits")
 
 
 QUESTIONS = [
@@ -450,6 +518,8 @@ QUESTIONS = [
     which_policy_hurts,
     where_a_pod_would_go,
     what_changed,
+    what_was_decided,
+    what_policies_do,
 ]
 
 
@@ -468,3 +538,32 @@ def test_each_question_is_answered_in_two_actions(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.goto("about:blank")
     assert max(actions.values()) <= 2, actions
+
+
+def test_after_a_restart_each_question_is_answered_in_two_actions(
+    page: Page, tmp_path: Path
+) -> None:
+    """With the numbers from before it, or since when they are."""
+    for is_again in (False, True):
+        with serving(tmp_path, "--demo", "--history", "history") as server:
+            until((tmp_path / "history").exists)
+            if not is_again:
+                continue
+            actions: dict[str, int] = {}
+            for question in (*QUESTIONS[:3], where_a_pod_would_go, what_changed, *QUESTIONS[-2:]):
+                who = Operator(page, server.view)
+                question(who)
+                actions[question.__name__] = who.actions
+                page.goto("about:blank")
+            assert max(actions.values()) <= 2, actions
+            page.goto(f"{server.view}/ui/#/decisions")
+            expect(page.locator(".empty")).to_contain_text(re.compile("since it started, .+ ago"))
+            page.goto(f"{server.view}/ui/")
+            expect(page.get_by_role("region", name="What rejects most")).to_contain_text(
+                re.compile("since this replica started, .+ ago")
+            )
+            page.goto(f"{server.view}/ui/#/trends")
+            expect(page.get_by_text("survive a restart of the replica")).to_be_visible()
+            expect(
+                page.get_by_role("region", name="Pods that wait").locator("canvas")
+            ).to_be_visible()

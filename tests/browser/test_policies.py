@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -74,6 +75,56 @@ def test_a_policy_object_shows_what_its_author_wrote(page: Page) -> None:
         expect(page.get_by_label("Text of the draft")).to_contain_text("kind: PlacementPolicy")
         page.get_by_role("button", name="Try it").click()
         expect(page.locator(".answer")).to_contain_text("0 pods would get another answer.")
+
+
+def test_the_list_says_what_each_policy_does(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/policies")
+    table = page.get_by_role("region", name="Policies", exact=True)
+    row = table.locator("tbody tr", has_text="shop/shop")
+    expect(row).to_contain_text("Web and api pods: away from databases")
+    expect(row.locator("td").nth(2)).to_have_text(re.compile(r"^\d+1 waits$"))
+    expect(row.locator("td").nth(3)).to_have_text(re.compile(r"^\d+$"))
+    expect(page.get_by_text(re.compile("since this replica started, .+ ago"))).to_be_visible()
+    # What only others use is folded, and nobody has written a weight.
+    used = page.get_by_text(re.compile(r"\d+ policies that others use"))
+    expect(page.get_by_text("avoid-hot-nodes")).to_be_hidden()
+    used.click()
+    expect(page.get_by_text("avoid-hot-nodes")).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("101")
+    everybody_can_use_it(page, "policies-open")
+
+
+def test_the_list_is_filtered_and_sorted_and_the_address_keeps_both(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/policies")
+    rows = page.get_by_role("region", name="Policies", exact=True).locator("tbody tr")
+    expect(rows.first).to_contain_text("batch/batch")
+    page.get_by_label("Sorted by").select_option("rejected nodes")
+    expect(rows.first).not_to_contain_text("batch/batch")
+    numbers = [text for text in rows.locator("td:nth-child(4)").all_inner_texts() if text]
+    assert numbers == sorted(numbers, key=int, reverse=True)
+    page.get_by_label("Name or description").fill("gpu")
+    expect(rows).to_have_count(1)
+    expect(page.get_by_text("card-packing")).to_be_visible()
+    page.reload()
+    expect(rows).to_have_count(1)
+    expect(page.get_by_label("Sorted by")).to_have_value("rejects")
+    page.get_by_label("Show").select_option("in audit")
+    page.get_by_role("link", name="Show all").click()
+    expect(rows.filter(has_text="shop/shop")).to_be_visible()
+
+
+def test_the_list_says_who_changed_a_policy_last(page: Page) -> None:
+    with running(parts()) as found:
+        page.goto(f"{found.urls[0]}/ui/#/policies")
+        cells = page.locator("tbody tr", has_text="shop/share").locator("td")
+        expect(cells.nth(2)).to_have_text("41 waits")
+        expect(cells.nth(4)).to_contain_text("ago")
+        expect(cells.nth(4)).to_contain_text("by kubectl-client-side-apply")
+        page.get_by_role("link", name="shop/share").click()
+        expect(page.locator(".facts").first).to_contain_text("Mode")
+        expect(page.locator(".facts").first).to_contain_text("by kubectl-client-side-apply")
+        for word in ("Weight", "Digest"):
+            expect(page.locator(".facts").first).not_to_contain_text(word)
 
 
 def test_a_policy_has_its_pods_and_its_bounds(page: Page) -> None:

@@ -216,6 +216,7 @@ def states_of(parts: Parts) -> PolicyStates:
     return PolicyStates(
         parts.replica,
         parts.engine,
+        cluster.state,
         parts.journal,
         lambda: cluster.enforced,
         lambda: cluster.bodies,

@@ -1,8 +1,8 @@
 // Decisions: the live list. It keeps the last 1,000 calls, and says how many it has not seen.
 import { html, useLayoutEffect, useState } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, duration, parseAddress, podAddress,
-  Table, policyAddress,
+  API, Badge, Bar, Choice, Empty, Problem, Table, Waiting, ago, answer, clock, count, duration, podAddress,
+  policyAddress, texts, useFilters,
 } from "./parts.js";
 
 const KEPT = 1000, SHOWN = 50;
@@ -52,14 +52,11 @@ function useDecisions() {
   return state;
 }
 
-export function Decisions() {
-  // The address has them at once; the event that it changed comes later, when more may be typed.
-  const { filters } = parseAddress(location.hash);
+export function Decisions({ status: { data: known } }) {
+  const [filters, filter] = useFilters("decisions");
   const { list, error, live, dropped } = useDecisions();
   const [paused, setPaused] = useState(null);
   const [shown, setShown] = useState(SHOWN);
-  const filter = (key) => (event) =>
-    location.replace(address(["decisions"], { ...filters, [key]: event.target.value }));
   const all = paused || list;
   const wanted = (filters.text || "").toLowerCase();
   const found = (all || []).filter((one) =>
@@ -76,17 +73,14 @@ export function Decisions() {
       </p></div>
     ${error && html`<${Problem} ...${error} />`}
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-      <label>Pod or policy <input type="search" value=${filters.text || ""} onInput=${filter("text")} /></label>
-      <label>Outcome <select value=${filters.outcome || ""} onChange=${filter("outcome")}>
-        <option value="">any</option>
-        ${Object.entries(OUTCOMES).map(([key, [text]]) => html`<option value=${key}>${text}</option>`)}
-      </select></label>
+      <label>Pod or policy <input type="search" value=${filters.text || ""} onInput=${(event) => filter("text")(event.target.value)} /></label>
+      <${Choice} label="Outcome" of=${[["", "any"], ...texts(OUTCOMES)]} value=${filters.outcome} change=${filter("outcome")} />
       <button type="button" disabled=${!list} aria-pressed=${paused ? "true" : "false"}
         onClick=${() => setPaused(paused ? null : list)}>${paused ? "Continue" : "Pause"}</button>
     </form>
     ${!all && !error && html`<${Waiting} />`}
     ${all && !all.length && html`<${Empty} title="No decision yet">
-      kube-scheduler has not asked this replica since it started. Another replica may be the one that is
+      kube-scheduler has not asked this replica since it started${known ? `, ${ago(known.started)}` : ""}. Another replica may be the one that is
       asked: <code>kubectl placet decisions</code> shows all of them.<//>`}
     ${all && all.length > 0 && !found.length && html`<${Empty} title="No decision matches">
       ${count(all.length, "decision")} are kept. <a href="#/decisions">Show all</a>.<//>`}

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { NodeMap, STEPS } from "./nodemap.js";
 import {
-  API, Badge, Bar, Problem, Waiting, address, ago, answer, count, encodedPath, missing, podAddress,
+  API, Badge, Bar, Choice, FactList, Failing, Problem, Waiting, address, ago, count, encodedPath, missing, podAddress,
   policyAddress, sentence, useAnswer,
 } from "./parts.js";
 
@@ -10,27 +10,13 @@ const BY = [["cpu", "requested cpu"], ["memory", "requested memory"], ["cards", 
   ["pod", "the verdict for a pod"]];
 export const boundKey = (bound) => `${bound.policy} ${bound.clause} ${bound.of}`;
 
-// Asks again at once while the replica works out causes, and after some seconds when it has them.
-function useWaiting() {
-  const [found, setFound] = useState({});
-  useEffect(() => {
-    let ended = false, timer = 0;
-    const ask = async () => {
-      const next = await answer(`${API}/waiting`);
-      if (ended) return;
-      setFound(next);
-      timer = setTimeout(ask, next.data && !next.data.complete ? 200 : 10_000);
-    };
-    ask();
-    return () => { ended = true; clearTimeout(timer); };
-  }, []);
-  return found;
-}
+// It asks again at once while the replica works out causes.
+const WAITING_SECONDS = ({ data }) => data && !data.complete ? 0.2 : 10;
 
 export function Home({ filters, status }) {
   const { label = "", by = "cpu", pod, node } = filters;
   const overview = useAnswer(`${API}/overview?${new URLSearchParams(label ? { label } : {})}`, { seconds: 5 });
-  const waiting = useWaiting();
+  const waiting = useAnswer(`${API}/waiting`, { seconds: WAITING_SECONDS });
   const fills = useAnswer(`${API}/fills`, { seconds: 15 });
   const drift = useAnswer(`${API}/drift`, { seconds: 15 });
   const verdict = useAnswer(by === "pod" && pod ? `${API}/explain/${encodedPath(pod.split("/"))}` : null);
@@ -38,14 +24,13 @@ export function Home({ filters, status }) {
   useEffect(() => { if (overview.data) setLast(overview.data); }, [overview.data]);
   const data = overview.data || last;
   const go = (more) => location.replace(address(["home"], { label, by, pod, node, ...more }));
-  const failing = status.data && status.data.failing.map((each) => html`<div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`);
-  if (!data) return html`<h1>Home</h1>${missing(overview)}${failing}`;
+  if (!data) return html`<h1>Home</h1>${missing(overview)}<${Failing} status=${status} />`;
   return html`<h1 class="numbers">
       <span><b>${data.nodes.names.length.toLocaleString("en")}</b> ${data.nodes.names.length === 1 ? "node" : "nodes"}</span>${" "}
       <span><b>${data.pods.toLocaleString("en")}</b> ${data.pods === 1 ? "pod" : "pods"} placed</span>${" "}
       <span class=${data.waiting ? "wrong" : ""}><b>${data.waiting.toLocaleString("en")}</b> ${data.waiting === 1 ? "waits" : "wait"}</span></h1>
     ${overview.error && html`<${Problem} ...${overview} />`}
-    ${failing}
+    <${Failing} status=${status} />
     <div class="home"><div>
       <${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} node=${node}
         verdict=${verdict} waiting=${waiting.data} go=${go} />
@@ -72,10 +57,8 @@ function Nodes({ nodes, label, by, pod, node, verdict, waiting, go }) {
   const known = BY.filter(([name]) => name !== "cards" || nodes.cards);
   return html`<section class="nodes-section" aria-labelledby="nodes"><h2 id="nodes">Nodes</h2>
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-      <label>Grouped by <select value=${nodes.label} onChange=${(event) => go({ label: event.target.value })}>
-        ${[...new Set([nodes.label, ...nodes.labels])].map((each) => html`<option value=${each}>${each || "nothing"}</option>`)}</select></label>
-      <label>Coloured by <select value=${by} onChange=${(event) => go({ by: event.target.value })}>
-        ${known.map(([name, text]) => html`<option value=${name}>${text}</option>`)}</select></label>
+      <${Choice} label="Grouped by" of=${[...new Set([nodes.label, ...nodes.labels])].map((each) => [each, each || "nothing"])} value=${nodes.label} change=${(value) => go({ label: value })} />
+      <${Choice} label="Coloured by" of=${known} value=${by} change=${(value) => go({ by: value })} />
       ${by === "pod" && html`<${PodField} pod=${pod} waiting=${waiting} go=${go} />`}
     </form>
     <${Legend} by=${by} nodes=${nodes} verdicts=${verdicts} verdict=${verdict} pod=${pod} />
@@ -114,7 +97,7 @@ function OneNode({ nodes, name, pod, close }) {
   const facts = [["State", STATES[nodes.state[place]]], ["Pods", nodes.pods[place]], ["Requested cpu", percent("cpu")],
     ["Requested memory", percent("memory")], ["Cards in use", percent("cards")]];
   return html`<section class="node" aria-label=${`Node ${name}`}><h3>${name} <button class="close" onClick=${close}>close</button></h3>
-    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
+    <${FactList} of=${facts} />
     ${pod && html`<p><a href=${podAddress(pod, name)}>What each clause says of ${pod} here</a></p>`}</section>`;
 }
 
@@ -154,7 +137,8 @@ function Fills({ found }) {
 
 export function Fill({ bound, all = false }) {
   const shown = all ? bound.groups : bound.groups.slice(0, 1);
-  return html`<p><a href=${policyAddress(bound.policy)}>${bound.policy}</a>: ${bound.clause}${bound.of && html` <span class="quiet">of ${bound.of}</span>`}</p>
+  return html`<p><a href=${policyAddress(bound.policy)}>${bound.policy}</a>: ${bound.clause}${bound.of && html` <span class="quiet">of ${bound.of}</span>`}${
+    bound.kind === "spread" && html` <span class="quiet">as many more than in the emptiest place</span>`}</p>
     ${shown.map((group) => html`<div class="fill"><span>${group.name}</span>
       <${Bar} part=${group.used} whole=${group.most} kind=${kindOf(group)} />
       <span class="number">${group.most < 1e6 ? `${group.used.toLocaleString("en")} of ${group.most.toLocaleString("en")}`
@@ -166,7 +150,7 @@ const kindOf = ({ used, most }) => used >= most ? "bad" : used >= 0.9 * most ? "
 function Rejecting({ status: { data } }) {
   const rejections = data ? data.rejections.slice(0, 5) : [];
   return html`<section aria-labelledby="rejecting"><h2 id="rejecting">What rejects most</h2>
-    ${!rejections.length && html`<p class="quiet">No clause has rejected a node yet.</p>`}
+    ${data && html`<p class="quiet">${rejections.length ? "Since this replica started, " : "No clause has rejected a node since this replica started, "}${ago(data.started)}.</p>`}
     ${rejections.map((each) => html`<div class="fill"><span><a href=${policyAddress(each.policy)}>${each.policy}</a>: ${each.clause}</span>
       <${Bar} part=${each.nodes} whole=${rejections[0].nodes} /><span class="number">${count(each.nodes, "node")}</span></div>`)}</section>`;
 }

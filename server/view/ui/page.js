@@ -7,7 +7,13 @@ import { Place } from "./place.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place pods"], ["playground", "Playground"], ["trends", "Trends"]];
+// The entries of the menu, with the views that belong to each.
+const MENU = [["home", "Home"], ["decisions", "Decisions", "pods"], ["policies", "Policies"], ["place", "Try", "playground"], ["trends", "Health"]];
+const TRIES = [["place", "Pods"], ["playground", "Policies"]];
+
+// Links to views, of which one is shown.
+const Links = ({ label, of, chosen }) => html`<nav aria-label=${label}>${of.map(([name, text]) => html`<a href=${`#/${name}`}
+  aria-current=${chosen === name ? "page" : undefined}>${text}</a>`)}</nav>`;
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -25,44 +31,43 @@ const LATER = {
   trends: () => import("./trends.js").then(({ Trends }) => Trends),
 };
 
-function Lazy({ view, names, filters }) {
+function Lazy({ view, ...given }) {
   const [found, setFound] = useState({});
   useEffect(() => {
     LATER[view]().then((Part) => setFound({ Part }), () => setFound({ error: "the replica does not answer", status: 0 }));
   }, []);
   if (found.error) return html`<${Problem} ...${found} />`;
-  return found.Part ? html`<${found.Part} names=${names} filters=${filters} />` : html`<${Waiting} />`;
+  return found.Part ? html`<${found.Part} ...${given} />` : html`<${Waiting} />`;
 }
 
 function View({ names, filters, status }) {
   const [first = "home", ...rest] = names;
   if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
-  if (first === "place") return html`<${Place} filters=${filters} />`;
-  if (first === "decisions") return html`<${Decisions} />`;
+  if (first === "decisions") return html`<${Decisions} status=${status} />`;
   if (first === "pods" && rest.length >= 2) {
     return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
   }
   if (first === "policies" && rest.length) return html`<${Policy} names=${rest} status=${status} />`;
-  if (first === "policies") return html`<${Policies} />`;
-  if (first in LATER) return html`<${Lazy} key=${first} view=${first} names=${rest} filters=${filters} />`;
-  return html`<${Empty} title="There is no such view">
+  if (first === "policies") return html`<${Policies} status=${status} />`;
+  const later = first in LATER && html`<${Lazy} key=${first} view=${first} names=${rest} filters=${filters} status=${status} />`;
+  if (TRIES.some(([name]) => name === first)) return html`<div class="title"><h1>Try</h1><${Links} label="What to try" of=${TRIES} chosen=${first} /></div>
+    ${later || html`<${Place} filters=${filters} />`}`;
+  if (later) return later;
+  return html`<h1>${names.join("/")}</h1><${Empty} title="There is no such view">
     Go <a href="#/home">home</a>.<//>`;
 }
 
 function Frame() {
   const { names, filters } = parseAddress(useHash());
   const status = useAnswer(`${API}/status`, { seconds: 5 });
-  const chosen = names[0] === "pods" ? "decisions" : names[0] || "home";
-  const title = names[0] === "pods" ? names.slice(1, 3).join("/") : (MENU.find(([n]) => n === chosen) || [])[1];
+  const first = names[0] || "home", [chosen, text] = MENU.find(([name, , other]) => name === first || other === first) || [];
+  const title = first === "pods" ? names.slice(1, 3).join("/") : text;
   useEffect(() => { document.title = title ? `${title} · Placet` : "Placet"; }, [title]);
   return html`
     <a class="skip" href="#main" onClick=${toMain}>Skip to the content</a>
     <header>
       <a class="brand" href="#/home">Placet</a>
-      <nav aria-label="Views">
-        ${MENU.map(([name, text]) => html`<a href=${`#/${name}`}
-          aria-current=${chosen === name ? "page" : undefined}>${text}</a>`)}
-      </nav>
+      <${Links} label="Views" of=${MENU} chosen=${chosen} />
       <${Whose} ...${status} />
     </header>
     <main id="main" tabindex="-1"><${View} names=${names} filters=${filters} status=${status} /></main>`;

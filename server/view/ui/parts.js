@@ -4,8 +4,8 @@ import { html, useEffect, useState } from "./vendor/preact-htm.js";
 export const API = "../api/v1";
 
 // The answer to GET, nothing for no path: {data}, {error, status}, or {} while there is none. It asks again when the path
-// or `again` changes, and every `seconds` if they are given; the last answer stays until the next one.
-export function useAnswer(path, { seconds = 0, again = 0 } = {}) {
+// changes, and every `seconds`, a number or a function of the answer; the last answer stays until the next one.
+export function useAnswer(path, { seconds = 0 } = {}) {
   const [found, setFound] = useState({});
   useEffect(() => {
     let ended = false, timer = 0;
@@ -15,11 +15,12 @@ export function useAnswer(path, { seconds = 0, again = 0 } = {}) {
       const next = await answer(path);
       if (ended) return;
       setFound({ ...next, path });
-      if (seconds) timer = setTimeout(ask, seconds * 1000);
+      const rest = typeof seconds === "function" ? seconds(next) : seconds;
+      if (rest) timer = setTimeout(ask, rest * 1000);
     };
     ask();
     return () => { ended = true; clearTimeout(timer); };
-  }, [path, again, seconds]);
+  }, [path, seconds]);
   return found.path === path ? found : {};
 }
 
@@ -59,6 +60,13 @@ export function parseAddress(hash) {
   return { names, filters: Object.fromEntries(new URLSearchParams(query || "")) };
 }
 
+// The filters in the address of a view, and what puts the value of an element there. The address has them at once;
+// the event that it changed comes later, when more may be typed.
+export function useFilters(view) {
+  const { filters } = parseAddress(location.hash);
+  return [filters, (key) => (value) => location.replace(address([view], { ...filters, [key]: value }))];
+}
+
 function decoded(text) {
   try { return decodeURIComponent(text); } catch { return text; }
 }
@@ -73,15 +81,18 @@ export const podAddress = (pod, node) => address(["pods", ...pod.split("/"), ...
 export const policyAddress = (policy) => address(["policies", ...policy.split("/")]);
 export const encodedPath = (names) => names.map(encodeURIComponent).join("/");
 
+// The keys with the texts that are first in their values.
+export const texts = (of) => Object.entries(of).map(([key, [text]]) => [key, text]);
+
 // ---- words
 
 export const count = (number, one, more = `${one}s`) =>
   `${number.toLocaleString("en")} ${number === 1 ? one : more}`;
 
-export function clock(text) {
-  const time = new Date(text);
-  return Number.isNaN(time.getTime()) ? text : time.toLocaleTimeString("en-GB");
-}
+const local = (text, form) => Number.isNaN(Date.parse(text)) ? text : new Date(text).toLocaleString("en-GB", form);
+export const clock = (text) => local(text, { timeStyle: "medium" });
+// The day, too: for what lasts longer than a decision.
+export const moment = (text) => local(text, { dateStyle: "medium", timeStyle: "short" });
 
 // How long ago a time was, in words.
 export function ago(text) {
@@ -92,14 +103,10 @@ export function ago(text) {
   return `${Math.round(number)} ${unit} ago`;
 }
 
-// The day, too: for what lasts longer than a decision.
-export function moment(text) {
-  const time = new Date(text);
-  return Number.isNaN(time.getTime()) ? text : time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
-}
+// A number with three digits, or all of a larger whole number.
+export const digits = (number) => (Math.abs(number) < 100 ? Number(number.toPrecision(3)) : Math.round(number)).toLocaleString("en", { maximumSignificantDigits: 15 });
 
-export const duration = (seconds) =>
-  seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
+export const duration = (seconds) => seconds < 1 ? `${digits(seconds * 1000)} ms` : `${digits(seconds)} s`;
 
 // ---- elements
 
@@ -132,6 +139,20 @@ export const Bar = ({ part, whole, kind = "" }) => html`
     <rect class="all" width="100" height="8" />
     <rect class="part" width=${whole ? Math.min(100, (100 * part) / whole) : 0} height="8" />
   </svg>`;
+
+// Facts by their names, but for those that are null.
+export const FactList = ({ of }) => html`<dl class="facts">${of.map(([name, value]) => value !== null && html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+
+// A choice of one value of [value, text].
+export const Choice = ({ label, of, value = "", change }) => html`<label>${label} <select value=${value} onChange=${(event) => change(event.target.value)}>
+  ${of.map(([each, text]) => html`<option value=${each}>${text}</option>`)}</select></label>`;
+
+// What is wrong with a text.
+export const Note = ({ of, at = "" }) => html`<div class=${`note ${of.severity}`}><strong>${of.severity} ${of.code}</strong> ${at}${of.message}
+  ${of.notes.map((note) => html`<div>${note}</div>`)}${of.hint && html`<div>hint: ${of.hint}</div>`}</div>`;
+
+export const Failing = ({ status: { data } }) => data && data.failing.map((each) => html`
+  <div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`);
 
 export const Badge = ({ kind, children }) => html`<span class=${`badge ${kind}`}>${children}</span>`;
 
@@ -173,13 +194,12 @@ export function useScheme() {
   return dark;
 }
 
-// Names of nodes; the rest comes when it is asked for.
-export function Names({ names, link, first = 24 }) {
-  const [shown, setShown] = useState(first);
-  const rest = names.length - shown;
-  return html`<ul class="names">
-    ${names.slice(0, shown).map((name) => html`<li key=${name}><a href=${link(name)}>${name}</a></li>`)}
-    ${rest > 0 && html`<li><button onClick=${() => setShown(shown + 500)}>
-      ${Math.min(rest, 500)} more</button></li>`}
-  </ul>`;
+// The first of some rows, each made by `row`; the rest comes when it is asked for.
+export function First({ rows, first, row }) {
+  const [shown, setShown] = useState(first), rest = Math.min(rows.length - shown, 500);
+  return html`${rows.slice(0, shown).map(row)}
+    ${rest > 0 && html`<li><button onClick=${() => setShown(shown + rest)}>${rest} more</button></li>`}`;
 }
+
+export const Names = ({ names, link, first = 24 }) => html`<ul class="names">
+  <${First} rows=${names} first=${first} row=${(name) => html`<li key=${name}><a href=${link(name)}>${name}</a></li>`} /></ul>`;

@@ -1,6 +1,6 @@
 // Place: where the pods of manifests would go, also if nodes came, and why each goes there. Nothing is written.
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
-import { Badge, Problem, Table, Waiting, address, count, patiently, sentence } from "./parts.js";
+import { Badge, FactList, Problem, Table, Waiting, address, count, patiently, sentence } from "./parts.js";
 import { Now } from "./why.js";
 
 const FIRST = `apiVersion: apps/v1
@@ -56,8 +56,7 @@ export function Place({ filters: { pod, node } }) {
     return () => { ended = true; };
   }, [node, shown]);
   const keys = (event) => { if (event.key === "Enter" && event.ctrlKey) run(); };
-  return html`<div class="title"><h1>Would these pods fit</h1></div>
-    <p>Paste manifests: pods, Deployments, StatefulSets, Jobs or other workloads, such as the output of <code>helm template</code>.
+  return html`<p>Paste manifests: pods, Deployments, StatefulSets, Jobs or other workloads, such as the output of <code>helm template</code>.
       Nothing is written to the cluster.</p>
     <label class="pasted">Manifests, in YAML or JSON
       <textarea rows="14" spellcheck="false" maxlength="262144" onKeyDown=${keys}
@@ -84,7 +83,7 @@ function Placed({ found, shown }) {
     ["Nodes", found.nodes.toLocaleString("en")], ["New nodes in use", found.added.length ? `${used.size} of ${found.added.length}` : null],
     ...["cpu", "memory"].map((name) => [`Requested ${name}`, found.allocation[name] ? `${Math.round(100 * found.allocation[name].part)} %` : null])];
   return html`<section aria-labelledby="placed"><h2 id="placed">${sentence(found.summary)}</h2>
-    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
+    <${FactList} of=${facts} />
     <${Table} label="Where each pod goes" head=${["Pod", "Goes to", "Policy", "Why not"]}>${found.pods.slice(0, SHOWN).map((each) => html`<tr key=${each.pod}>
       <td><a href=${address(["place"], { pod: each.pod })} aria-current=${each.pod === shown ? "true" : undefined}>${each.pod}</a></td>
       <td>${each.node ?? html`<${Badge} kind="bad">nowhere<//>`}${found.added.includes(each.node) && html` <${Badge} kind="plain">new<//>`}</td>

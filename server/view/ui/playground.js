@@ -1,7 +1,7 @@
 // Playground: a draft of policies, what is wrong with it, and which pods would get another answer. Nothing is written.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { Editor } from "./editor.js";
-import { API, Problem, address, count, draftName, encodedPath, patiently, answer, useAnswer } from "./parts.js";
+import { API, Choice, Note, Problem, address, count, draftName, encodedPath, patiently, answer, useAnswer } from "./parts.js";
 import { Outcome } from "./outcome.js";
 
 const FIRST = `policy draft in namespace "default" {
@@ -55,17 +55,12 @@ export function Playground({ names }) {
     setTrial(found);
   };
   const errors = problems.filter((each) => each.severity === "error").length;
-  return html`<div class="title"><h1>Playground</h1></div>
-    <p>Write a draft, and see which pods would get another answer. Nothing is written to the cluster.</p>
+  return html`<p>Write a draft, and see which pods would get another answer. Nothing is written to the cluster.</p>
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-      <label>Begin with <select value=${wanted} onChange=${(event) => begin(event.target.value, setLoad)}>
-        <option value="">a new policy</option>
-        ${((listing.data && listing.data.policies) || []).map((each) =>
-          html`<option value=${each.address}>${each.address}</option>`)}
-      </select></label>
-      <label>Try it on <select value=${pasted ? "pasted" : "live"} onChange=${(event) => setPasted(event.target.value === "pasted")}>
-        <option value="live">this cluster, as it is now</option><option value="pasted">a cluster that you paste</option>
-      </select></label>
+      <${Choice} label="Begin with" value=${wanted} change=${(policy) => begin(policy, setLoad)}
+        of=${[["", "a new policy"], ...((listing.data && listing.data.policies) || []).map((each) => [each.address, each.address])]} />
+      <${Choice} label="Try it on" value=${pasted ? "pasted" : "live"} change=${(value) => setPasted(value === "pasted")}
+        of=${[["live", "this cluster, as it is now"], ["pasted", "a cluster that you paste"]]} />
       <button type="button" class="main" disabled=${trial.running || errors > 0} onClick=${run}
         title="Ctrl-Enter in the text">Try it</button>
     </form>
@@ -87,7 +82,4 @@ function begin(policy, setLoad) {
 }
 
 const Problems = ({ problems }) => problems.length > 0 && html`<section><h2>${count(problems.length, "problem")}</h2>
-  ${problems.map((each) => html`<div class=${`note ${each.severity}`}>
-    <strong>${each.severity} ${each.code}</strong> line ${each.line}: ${each.message}
-    ${each.notes.map((note) => html`<div>${note}</div>`)}
-    ${each.hint && html`<div>hint: ${each.hint}</div>`}</div>`)}</section>`;
+  ${problems.map((each) => html`<${Note} of=${each} at=${`line ${each.line}: `} />`)}</section>`;

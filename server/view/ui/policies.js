@@ -1,59 +1,86 @@
 // Policies: the state of each, its text with what is wrong in it, and the pods of its share.
 import { html } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Table, address, count, encodedPath, missing, moment, podAddress, policyAddress, useAnswer,
+  API, Badge, Choice, Empty, FactList, Note, Table, address, ago, count, encodedPath, missing, moment, podAddress,
+  policyAddress, sentence, texts, useAnswer, useFilters,
 } from "./parts.js";
 import { Bounds, Drift, Facts, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
+const SHOWN = {
+  force: ["in force", (each) => each.inForce], audit: ["in audit", (each) => each.inForce && each.inForce.mode === "audit"],
+  wrong: ["with problems", (each) => each.errors + each.warnings > 0 || each.state !== "in force"],
+};
+// By what they are sorted: the one with most first.
+const ORDERS = { waiting: ["pods that wait", (each) => each.waiting], pods: ["pods", (each) => each.selected],
+  rejects: ["rejected nodes", (each) => each.rejects], changed: ["last change", (each) => each.edit && Date.parse(each.edit.at)] };
 
-export function Policies() {
-  const found = useAnswer(`${API}/policies`, { seconds: 10 }), { data } = found;
+export function Policies({ status: { data: known } }) {
+  const found = useAnswer(`${API}/policies`, { seconds: 15 }), { data } = found;
+  const [filters, filter] = useFilters("policies"), wanted = (filters.text || "").toLowerCase();
   const head = html`<div class="title"><h1>Policies</h1></div>`;
   if (!data) return html`${head}${missing(found)}`;
   if (!data.policies.length) return html`${head}<${Empty} title="There is no policy">
     Every pod may go to every node. Apply a PlacementPolicy, or start placet serve with --policies PATH.<//>`;
-  return html`${head}<${Table} label="Policies" head=${["Policy", "State", "Mode", ">Weight", "Pods"]}>${data.policies.map((each) => html`<tr key=${each.address}>
-      <td class="pod"><a href=${policyAddress(each.address)}>${each.address}</a></td>
+  const rejections = Map.groupBy(known ? known.rejections : [], (each) => each.policy);
+  const sum = (of) => (rejections.get(of) || []).reduce((total, each) => total + each.nodes, 0);
+  const matching = data.policies.map((each) => ({ ...each, rejects: sum(each.address) }))
+    .filter((each) => `${each.address} ${each.description}`.toLowerCase().includes(wanted) && (SHOWN[filters.state]?.[1] ?? (() => true))(each));
+  const by = ORDERS[filters.by]?.[1];
+  if (by) matching.sort((a, b) => (by(b) ?? -1) - (by(a) ?? -1));
+  const isForUse = (each) => each.state === "in force" && !each.inForce;
+  const own = matching.filter((each) => !isForUse(each)), forUse = matching.filter(isForUse);
+  return html`${head}
+    <form class="filters" onSubmit=${(event) => event.preventDefault()}>
+      <label>Name or description <input type="search" value=${filters.text || ""} onInput=${(event) => filter("text")(event.target.value)} /></label>
+      <${Choice} label="Show" of=${[["", "all"], ...texts(SHOWN)]} value=${filters.state} change=${filter("state")} />
+      <${Choice} label="Sorted by" of=${[["", "name"], ...texts(ORDERS)]} value=${filters.by} change=${filter("by")} /></form>
+    ${!matching.length && html`<${Empty} title="No policy matches"><a href="#/policies">Show all</a>.<//>`}
+    ${own.length > 0 && html`<${Table} label="Policies" head=${["Policy", "State", ">Pods", ">Rejected nodes", "Changed"]}>${own.map((each) => html`<tr key=${each.address}>
+      <td class="pod"><a href=${policyAddress(each.address)}>${each.address}</a><div class="quiet">${each.description}</div></td>
       <td class="state"><${Badge} kind=${STATES[each.state]}>${each.state}<//>
+        ${each.inForce && each.inForce.mode !== "enforce" && html` <${Badge} kind="part">${each.inForce.mode}<//>`}
         ${each.inForce && each.inForce.expensive && html` <${Badge} kind="bad">expensive<//>`}
         ${each.errors > 0 && html` <span class="wrong">${count(each.errors, "error")}</span>`}
         ${each.warnings > 0 && html` <span class="quiet">${count(each.warnings, "warning")}</span>`}</td>
-      <td class="mode">${each.inForce ? each.inForce.mode : (each.state === "in force" && html`<span class="quiet">only for use</span>`)}</td><td class="weight right">${each.inForce && each.inForce.weight}</td>
-      <td class="pods"><${Pods} pods=${each.pods} /></td></tr>`)}<//>`;
-}
-
-function Pods({ pods }) {
-  if (pods.matchedPods === null && pods.placedPods === null) return html`<span class="quiet">not counted</span>`;
-  if (pods.targetPods === null) return html`<span class="number">${count(pods.matchedPods || 0, "pod")}</span>`;
-  return html`<span class="number">${pods.placedPods || 0} of ${pods.targetPods}</span>
-    <${Bar} part=${pods.placedPods || 0} whole=${Math.max(pods.targetPods, pods.placedPods || 0)} kind="good" />`;
+      <td class="right">${each.selected?.toLocaleString("en")}${each.waiting > 0 && html`<div class="wrong">${each.waiting.toLocaleString("en")} ${each.waiting === 1 ? "waits" : "wait"}</div>`}
+        ${each.pods.targetPods !== null && html`<div class="quiet">${each.pods.placedPods || 0} of ${each.pods.targetPods} placed</div>`}</td>
+      <td class="right">${each.rejects > 0 && each.rejects.toLocaleString("en")}</td>
+      <td>${each.edit && html`<time datetime=${each.edit.at} title=${each.edit.at}>${ago(each.edit.at)}</time>${each.edit.by && html`<div class="quiet">by ${each.edit.by}</div>`}`}</td></tr>`)}<//>
+      <p class="quiet">Nodes are those that its clauses have rejected${known ? ` since this replica started, ${ago(known.started)}` : ""}, without those held back for other pods.</p>`}
+    ${forUse.length > 0 && html`<details open=${Boolean(wanted)}><summary>${count(forUse.length, "policy that others use", "policies that others use")}</summary>
+      <${Table} label="Policies that others use" head=${["Policy", "Description"]}>${forUse.map((each) => html`<tr key=${each.address}>
+        <td><a href=${policyAddress(each.address)}>${each.address}</a></td><td>${each.description}</td></tr>`)}<//></details>`}`;
 }
 
 export function Policy({ names, status: { data: known } }) {
-  const found = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 10 }), { data } = found;
+  const found = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 15 }), { data } = found;
   const head = html`<nav class="back" aria-label="Back"><a href="#/policies">All policies</a></nav>
     <h1>${names.join("/")}</h1>`;
   if (found.status === 404) return html`${head}<${Empty} title="There is no such policy here">
     It may be deleted since, or belong to another replica.<//>`;
   if (!data) return html`${head}${missing(found)}`;
   const now = data.inForce;
-  const facts = [...(now ? [["Mode", now.mode], ["Weight", now.weight], ["Digest", now.digest]] : []), ["From", data.origin]];
+  const { placedPods, targetPods, violations } = data.pods;
+  // The weight of a policy whose author gives none is 101.
+  const facts = [["Mode", now && now.mode], ["Weight", now && now.weight !== 101 ? now.weight : null], ["From", data.origin],
+    ["Changed", data.edit && `${ago(data.edit.at)}${data.edit.by && ` by ${data.edit.by}`}`],
+    ["Placed", targetPods === null ? null : `${placedPods || 0} of ${targetPods}`], ["Beyond the bounds", violations]];
   return html`${head}
+    ${data.description && html`<p>${sentence(data.description)}</p>`}
     <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
       ${now && now.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
-    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
+    <${FactList} of=${facts} />
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a>,
       and <a href=${address(["trends"], { policy: data.address })}>how full its bounds were and what its clauses rejected</a></p>
-    <${Selected} policy=${data.address} />
+    <${Selected} policy=${data} />
     <${Bounds} policy=${data.address} />
     ${known && html`<${Facts} facts=${known.facts} policy=${data.address} />`}
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
-    ${data.pods.matchedPods !== null && html`<${Share} pods=${data.pods} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
@@ -76,23 +103,9 @@ function Audit({ audit }) {
       <td><time datetime=${each.since}>${moment(each.since)}</time></td><td>${each.node}</td></tr>`)}<//></section>`;
 }
 
-function Share({ pods }) {
-  const facts = [["Matched", pods.matchedPods], ["Placed", pods.placedPods], ["Target", pods.targetPods],
-    ["Beyond the bounds", pods.violations]];
-  if (pods.targetPods !== null && pods.placedPods !== null) facts.push(["Drift", pods.placedPods - pods.targetPods]);
-  return html`<section><h2>Pods</h2>
-    ${pods.targetPods !== null && html`<${Bar} part=${pods.placedPods || 0} whole=${Math.max(pods.targetPods, pods.placedPods || 0)} kind="good" />`}
-    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt>
-      <dd class="number">${value}</dd></div>`)}</dl>
-</section>`;
-}
-
 function Text({ text, diagnostics }) {
   return html`<div class="scroll text" tabindex="0" role="region" aria-label="Text of the policy"><ol>
     ${text.replace(/\n$/, "").split("\n").map((line, index) => html`
       <li class=${diagnostics.some((each) => each.line === index + 1) ? "marked" : ""}><code>${line || " "}</code>
-      ${diagnostics.filter((each) => each.line === index + 1).map((each) => html`<div class=${`note ${each.severity}`}>
-        <strong>${each.severity} ${each.code}</strong> ${each.message}
-        ${each.notes.map((note) => html`<div>${note}</div>`)}
-        ${each.hint && html`<div>hint: ${each.hint}</div>`}</div>`)}</li>`)}</ol></div>`;
+      ${diagnostics.filter((each) => each.line === index + 1).map((each) => html`<${Note} of=${each} />`)}</li>`)}</ol></div>`;
 }

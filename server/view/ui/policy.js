@@ -1,18 +1,16 @@
 // Policy: the pods that it selects, how full its bounds are, what capabilities know of it, and its drift.
 import { html } from "./vendor/preact-htm.js";
-import { API, Badge, Rows, Table, Waiting, ago, count, podAddress, titled, useAnswer } from "./parts.js";
+import { API, Badge, Rows, Table, ago, count, podAddress, titled, useAnswer } from "./parts.js";
 import { Fill, boundKey } from "./home.js";
 
-export function Selected({ policy }) {
-  const { data, status } = useAnswer(`${API}/selected?${new URLSearchParams({ policy })}`, { seconds: 15 });
-  if (status === 404) return html`<section><h2>Pods that it selects</h2><p class="quiet">It is not in force, or made for <code>use</code> alone.</p></section>`;
-  if (!data) return html`<section><h2>Pods that it selects</h2><${Waiting} /></section>`;
+export function Selected({ policy: { selected, waiting, exactly, listed } }) {
+  if (selected === null) return html`<section><h2>Pods that it selects</h2><p class="quiet">It is not in force, or made for <code>use</code> alone; or the cluster is not known yet.</p></section>`;
   return html`<section aria-labelledby="selected"><h2 id="selected">Pods that it selects</h2>
-    <p><strong>${count(data.pods, "pod")} of the cluster</strong>${data.waiting > 0 && html`, <span class="wrong">${data.waiting} without a node</span>`}.
-      ${!data.exactly && html` <span class="quiet">Its selector reads more of a pod than is kept of those that are there, so some may be too many.</span>`}</p>
-    ${data.listed.length > 0 && html`<ul class="names">${data.listed.map((each) => html`<li key=${each.pod}>
+    <p><strong>${count(selected, "pod")} of the cluster</strong>${waiting > 0 && html`, <span class="wrong">${waiting.toLocaleString("en")} without a node</span>`}.
+      ${!exactly && html` <span class="quiet">Its selector reads more of a pod than is kept of those that are there, so some may be too many.</span>`}</p>
+    ${listed.length > 0 && html`<ul class="names">${listed.map((each) => html`<li key=${each.pod}>
       <a href=${podAddress(each.pod)}>${each.pod}</a>${!each.node && html` <${Badge} kind="bad">waits<//>`}</li>`)}
-      ${data.pods > data.listed.length && html`<li class="quiet">and ${data.pods - data.listed.length} more</li>`}</ul>`}</section>`;
+      ${selected > listed.length && html`<li class="quiet">and ${(selected - listed.length).toLocaleString("en")} more</li>`}</ul>`}</section>`;
 }
 
 export function Bounds({ policy }) {

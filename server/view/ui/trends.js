@@ -1,28 +1,40 @@
-// Trends: pods that wait, rejections, fills and latencies over a week, or since the replica started.
+// Health: what the replica knows of itself, and the trends: pods that wait, rejections, fills and latencies over a week.
 import { html, useEffect, useRef } from "./vendor/preact-htm.js";
 import uPlot from "./vendor/uplot.js";
-import { API, Empty, address, missing, useAnswer, useScheme } from "./parts.js";
+import { API, Choice, Empty, FactList, Failing, address, ago, digits, missing, moment, useAnswer, useScheme } from "./parts.js";
 
 const SPANS = [["1", "hour"], ["24", "day"], ["168", "week"]];
 const CHARTS = [
   ["Pods that wait", (name) => name === "waiting pods", (number) => number.toLocaleString("en")],
   ["Nodes rejected in a minute", (name, policy) => name.startsWith(policy ? "rejected " : "rejected nodes"), (number) => number.toLocaleString("en")],
-  ["How full bounds are", (name) => name.startsWith("full "), (number) => `${number} %`],
-  ["99 of 100 calls took at most", (name) => name.startsWith("p99 "), (number) => `${(number * 1000).toFixed(1)} ms`],
+  ["How full bounds are", (name) => name.startsWith("full "), (number) => `${digits(number)} %`],
+  ["99 of 100 calls took at most", (name) => name.startsWith("p99 "), (number) => `${digits(number * 1000)} ms`],
 ];
 // The colours of the lines, in light and in the dark.
 const LINES = ["load-3", "load-4", "passes", "rejected", "unfit", "load-2"];
 
-export function Trends({ filters }) {
+function State({ status: { data } }) {
+  if (!data) return null;
+  const lease = data.cluster && data.cluster.lease;
+  const facts = [["Replica", data.replica], ["Version", data.version], ["Started", ago(data.started)], ["Policies in force", data.policies.length],
+    ["Leader", lease && (lease.held ? "this replica" : lease.holder || "none")], ["Pods on their way", data.podsInFlight]];
+  const away = Object.entries((data.cluster && data.cluster.failing) || {});
+  return html`<${FactList} of=${facts} />
+    ${away.map(([work, why]) => html`<p class="wrong">It cannot ${work}: ${why}</p>`)}`;
+}
+
+export function Trends({ filters, status }) {
   const { hours = "24", policy } = filters;
   const found = useAnswer(`${API}/history?${new URLSearchParams({ hours, ...(policy && { policy }) })}`, { seconds: 30 }), { data } = found;
-  return html`<div class="title"><h1>Trends${policy && ` of ${policy}`}</h1></div>
-    <form class="filters" onSubmit=${(event) => event.preventDefault()}><label>The last <select value=${hours}
-      onChange=${(event) => location.replace(address(["trends"], { policy, hours: event.target.value }))}>
-      ${SPANS.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label></form>
+  return html`<div class="title"><h1>${policy ? `Trends of ${policy}` : "Health"}</h1></div>
+    <${Failing} status=${status} />
+    ${!policy && html`<${State} status=${status} /><h2>Trends</h2>`}
+    <form class="filters" onSubmit=${(event) => event.preventDefault()}><${Choice}
+      label="The last" of=${SPANS} value=${hours} change=${(value) => location.replace(address(["trends"], { policy, hours: value }))} /></form>
     ${missing(found)}
     ${data && html`<p class="quiet">${data.kept ? "The numbers survive a restart of the replica, for a week."
-      : html`The numbers begin with the replica. <code>--history FILE</code> has them survive a restart.`} There is one each minute.</p>
+      : html`The numbers begin with the replica. <code>--history FILE</code> has them survive a restart.`} There is one each minute${
+        data.times.length > 0 && `; the first one here is of ${moment(new Date(data.times[0] * 1000).toISOString())}`}.</p>
       ${data.times.length < 2 ? html`<${Empty} title="Nothing to show yet">The second sample comes within two minutes.<//>`
         : (policy ? CHARTS.slice(1, 3) : CHARTS).map(([title, belongs, write]) => html`<${Chart} key=${title} title=${title} write=${write} times=${data.times}
             series=${Object.entries(data.series).map(([name, numbers]) => ({ name, numbers })).filter((each) => belongs(each.name, policy) && each.numbers.some((number) => number !== null))} />`)}`}`;

@@ -1,7 +1,7 @@
 // Why: one pod: what would be decided now and why, one node in full, and the last decision beside it.
 import { html } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Names, Problem, Waiting, clock, count, encodedPath, podAddress, policyAddress,
+  API, Badge, Bar, Empty, First, Names, Problem, Waiting, clock, count, digits, encodedPath, podAddress, policyAddress,
   Rows, Table, sentence, titled, useAnswer,
 } from "./parts.js";
 
@@ -28,93 +28,77 @@ export function Why({ namespace, name, node }) {
 
 // `link` gives the address of the same view with a node, or without one.
 export function Now({ found, chosen, one, link }) {
-  return html`
+  const left = found.scores || [];
+  return html`<section aria-labelledby="cause"><h2 id="cause">Cause</h2>
     ${found.cause && found.cause.kind !== "placed" && html`<p class="cause"><strong>${sentence(found.cause.text)}</strong>
       ${found.cause.hint && html` ${sentence(found.cause.hint)}`}</p>`}
     ${found.problem && html`<p class="wrong">kube-scheduler gets an error and retries: ${sentence(found.problem)}</p>`}
-    ${found.said && html`<p class="quiet">kube-scheduler said last: ${found.said}</p>`}
-    <p class="answer">${answerInWords(found)}</p>
-    <p class="quiet">${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
+    <p class="answer"><strong>${found.passing.toLocaleString("en")} of ${count(found.nodes, "node")} ${found.passing === 1 ? "passes" : "pass"}.</strong>
+      ${left.length > 0 && ` The best is ${left[0].node} with ${count(left[0].score, "point")} of 10.`}</p>
+    <p class="quiet">${found.said && `kube-scheduler said last: ${sentence(found.said)} `}
+      ${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
       Asked at ${clock(found.at)} of replica ${found.replica}.</p>
-    <${Concerned} found=${found} />
+    <${Concerned} found=${found} /></section>
     <${Parts} parts=${found.parts} link=${link} />
-    ${found.notInForce.length > 0 && html`<${NotInForce} policies=${found.notInForce} />`}
     ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}>
       <h2>Node ${chosen} <a class="close" href=${link()}>close</a></h2>
       ${one.error ? html`<${Problem} ...${one} />` : one.data && one.data.node
         ? html`<${OneNode} node=${one.data.node} />` : html`<${Waiting} />`}</section>`}
-    ${found.nodes > 0 && html`<${Funnel} found=${found} />`}
-    <section><h2>Nodes by reason</h2>
-      ${found.nodes === 0 && html`<${Empty} title="This replica knows no node">
-        <code>placet status</code> shows what it watches.<//>`}
-      ${found.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${found.nodes} link=${link} />`)}
-    </section>
-    ${found.unfit.length > 0 && html`<section><h2>kube-scheduler's own reasons</h2>
-      ${found.unfit.map((each) => html`<${Group} key=${each.text} nodes=${found.nodes} link=${link}
-        group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}</section>`}
+    <section aria-labelledby="reasons"><h2 id="reasons">Nodes by reason</h2>
+      ${found.nodes === 0 ? html`<${Empty} title="This replica knows no node">
+        <code>placet status</code> shows what it watches.<//>`
+        : html`<${Groups} groups=${[...found.groups, ...found.unfit.map(ofScheduler)]} nodes=${found.nodes} link=${link} />
+          <${Funnel} found=${found} />`}
+      ${left.length > 0 && html`<details><summary>Scores of the nodes that pass</summary>
+        <ul class="scores">${[...Map.groupBy(left, (each) => each.score)].map(([score, nodes]) => html`<li key=${score}>
+          <span class="number">${score} of 10</span><${Bar} part=${score} whole=${10} />
+          <${Names} names=${nodes.map((each) => each.node)} link=${link} first=${6} /></li>`)}</ul></details>`}
+      ${(found.then || found.on || found.said !== null) && html`<details><summary>Then and now</summary>
+        ${found.then ? html`<${ThenAndNow} found=${found} />`
+          : html`<p class="quiet">This replica keeps no decision about the pod.</p>`}</details>`}</section>
     <${Parts} parts=${found.parts} after=${true} link=${link} />
-    ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
-      <p class="quiet">Few clauses reject these nodes.</p>
-      <${Table} label="Nearest misses" head=${["Node", "Why"]}>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
-        <td>${miss.rejectedBy.map((each) => html`<div>${each.text}<${Evidence} said=${each} /></div>`)}</td></tr>`)}<//></section>`}
-    ${found.passing < found.nodes && html`<${Relaxations} groups=${found.groups} />`}
-    ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
-    ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
-      <ul class="scores">${found.scores.slice(0, 50).map(({ node, score }) => html`<li key=${node}>
-        <a href=${link(node)}>${node}</a><${Bar} part=${score} whole=${10} />
-        <span class="number">${score} of 10</span></li>`)}</ul>
-      ${found.scores.length > 50 && html`<p class="quiet">${count(found.scores.length - 50, "node")} more, with lower scores.</p>`}
-    </section>`}
-    ${(found.then || found.on || found.said !== null) && html`<section><h2>Then and now</h2>
-      ${found.then ? html`<${ThenAndNow} found=${found} />`
-        : html`<p class="quiet">This replica keeps no decision about the pod.</p>`}</section>`}
+    ${found.passing < found.nodes && html`<${Help} found=${found} link=${link} />`}
     <p class="caveat">${found.caveat}.</p>`;
 }
 
+const clauseNames = (clauses) => clauses.map((each) => `${each.policy}: ${each.clause}`).join(" and ");
+
+// A reason of kube-scheduler's own plugins, as a group of nodes.
+const ofScheduler = ({ text, nodes, names }) => ({ rejectedBy: [{ text: `kube-scheduler: ${text}` }], nodes, names });
+
 // From all nodes to those that are left: kube-scheduler's own reasons first, as it asks only about the rest.
 function Funnel({ found }) {
-  const left = new Set(found.groups.flatMap((group) => group.names));
-  const steps = [["all nodes", left.size, 0, ""]];
-  const without = (text, names, kind) => {
-    const before = left.size;
+  const left = new Set(found.groups.flatMap((group) => group.names)), steps = [];
+  const without = (text, names, more = {}) => {
     for (const name of names) left.delete(name);
-    if (left.size < before) steps.push([text, left.size, before - left.size, kind]);
+    steps.push({ text, left: left.size, rejects: new Set(names).size, ...more });
   };
-  for (const each of found.unfit) without(`kube-scheduler: ${each.text}`, each.names, "part");
-  for (const clause of found.clauses) {
-    const rejects = (each) => each.policy === clause.policy && each.clause === clause.clause;
-    without(`${clause.policy}: ${clause.clause}`, found.groups.filter((group) => group.rejectedBy.some(rejects)).flatMap((group) => group.names), "bad");
-  }
+  const of = (clause) => found.groups.filter((group) => group.rejectedBy.some((each) => clauseNames([each]) === clauseNames([clause])));
+  for (const each of found.unfit) without(ofScheduler(each).rejectedBy[0].text, each.names);
+  const rejecting = found.clauses.filter((each) => each.fails || each.errors), idle = found.clauses.length - rejecting.length;
+  for (const each of rejecting) without(clauseNames([each]), of(each).flatMap((group) => group.names), { alone: each.failsOnlyThis, errors: each.errors });
   // What is not among the clauses, such as a gang, or a policy whose selector cannot be evaluated.
-  without("other reasons", found.groups.filter((group) => group.rejectedBy.length).flatMap((group) => group.names), "bad");
-  return html`<section aria-labelledby="funnel"><h2 id="funnel">From all nodes to those that are left</h2>
-    <ol class="funnel">${steps.map(([text, number, gone, kind]) => html`<li key=${text}><span>${text}</span>
-      <${Bar} part=${number} whole=${steps[0][1]} kind=${number ? "good" : "bad"} />
-      <span class="number">${gone > 0 && html`<b class=${kind === "bad" ? "wrong" : "quiet"}>−${gone.toLocaleString("en")}</b> `}${number.toLocaleString("en")} left</span></li>`)}</ol></section>`;
-}
-
-// The sentence first: how many nodes pass, what rejects the others, and the best node.
-function answerInWords({ nodes, passing, groups, scores }) {
-  const rejected = groups.filter((group) => group.rejectedBy.length);
-  const by = rejected.slice(0, 2).map((group) =>
-    `${group.nodes.toLocaleString("en")} by ${group.rejectedBy.map((each) => `${each.policy}: ${each.clause}`).join(" and ")}`);
-  const others = rejected.slice(2).reduce((sum, group) => sum + group.nodes, 0);
-  if (others) by.push(`${others.toLocaleString("en")} for other reasons`);
-  const best = scores && scores.length
-    ? ` The best is ${scores[0].node} with ${count(scores[0].score, "point")} of 10.` : "";
-  const rest = by.length ? ` Rejected: ${by.join(", ")}.` : "";
-  return html`<strong>${passing.toLocaleString("en")} of ${count(nodes, "node")} ${passing === 1 ? "passes" : "pass"}.</strong>${rest}${best}`;
+  const others = found.groups.filter((group) => group.rejectedBy.length).flatMap((group) => group.names).filter((name) => left.has(name));
+  if (others.length) without("other reasons", others);
+  return html`<details><summary>From all ${count(found.nodes, "node")} to those that are left</summary>
+    <${Table} label="From all nodes to those that are left" head=${["Reason", ">Rejects", ">Alone", ">Left"]}>${steps.map((each) => html`<tr key=${each.text}>
+      <td>${each.text}${each.errors > 0 && html` <span class="wrong">${count(each.errors, "error")}</span>`}<${Bar} part=${each.left} whole=${found.nodes} kind="good" /></td>
+      <td class="right">${each.rejects.toLocaleString("en")}</td><td class="right">${each.alone}</td><td class="right">${each.left.toLocaleString("en")}</td></tr>`)}<//>
+    ${idle > 0 && html`<p class="quiet">${count(idle, "other clause rejects", "other clauses reject")} no node.</p>`}</details>`;
 }
 
 const APPLIES = { governs: "good", "as a guardrail": "good", "in audit": "part", "gives way": "plain", "rejects all": "bad", no: "plain" };
 
-const Concerned = ({ found }) => html`<section><h2>Policies</h2>
+// The policies, those with the same reason in one row.
+const Concerned = ({ found }) => html`
   ${found.exempt && html`<p class="quiet">${sentence(found.exempt)} No policy applies to the pod.</p>`}
   ${!found.policies.length && html`<p class="quiet">No policy concerns this pod.</p>`}
-  <ul class="lines">${found.policies.map(({ address, applies, because }) => html`<li key=${address}>
-    <a href=${policyAddress(address)}>${address}</a>
-    <${Badge} kind=${APPLIES[applies] || "plain"}>${applies === "no" ? "does not apply" : applies}<//>
-    <span>${because}</span></li>`)}</ul></section>`;
+  <ul class="lines">${[...Map.groupBy(found.policies, (each) => `${each.applies} ${each.because}`).values()].map((alike) => html`<li key=${alike[0].address}>
+    <${Badge} kind=${APPLIES[alike[0].applies] || "plain"}>${alike[0].applies === "no" ? "does not apply" : alike[0].applies}<//>
+    ${alike.map(({ address }) => html`<a href=${policyAddress(address)}>${address}</a>`)}
+    <span class="quiet">${alike[0].because}</span></li>`)}
+  ${found.notInForce.map((each) => html`<li key=${each.policy}><${Badge} kind="bad">not in force as written<//> <a href=${policyAddress(each.policy)}>${each.policy}</a>
+    <span>${each.instead}: ${each.because}</span></li>`)}</ul>`;
 
 // What capabilities say, before what is said of nodes or after it; the first rows have links to what they name.
 const MOST_ROWS = 50;
@@ -127,36 +111,28 @@ const Parts = ({ parts, after = false, link = () => null }) => parts.filter((par
     ${left > 0 && html`<p class="quiet">and ${left} more</p>`}</section>`;
 });
 
-const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</h2>
-  <ul class="lines">${policies.map((each) => html`<li key=${each.policy}><a href=${policyAddress(each.policy)}>${each.policy}</a>
-    <span>${each.instead}: ${each.because}</span></li>`)}</ul></section>`;
-
-// Without the clauses that reject a group, its nodes would pass.
-function Relaxations({ groups }) {
-  const rejected = groups.filter((group) => group.rejectedBy.length);
-  const fewest = Math.min(...rejected.map((group) => group.rejectedBy.length));
-  const closest = rejected.filter((group) => group.rejectedBy.length === fewest), more = closest.length - 3;
-  return html`<section><h2>Smallest relaxations</h2>
-    <ul class="lines">${closest.slice(0, 3).map((each) => html`<li>
-      <span>${`Without ${each.rejectedBy.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")}, `
-        + `${count(each.nodes, "more node")} would pass.`}</span></li>`)}</ul>
-    ${more > 0 && html`<p class="quiet">and ${more} more of ${count(fewest, "clause")}</p>`}</section>`;
+// Without the clauses that reject a group, its nodes would pass: the fewest first, with what they read of the nearest node.
+function Help({ found, link }) {
+  const rows = found.groups.filter((group) => group.rejectedBy.length)
+    .sort((a, b) => a.rejectedBy.length - b.rejectedBy.length || b.nodes - a.nodes);
+  const unfit = new Set(found.unfit.flatMap((each) => each.names));
+  return html`<section aria-labelledby="help"><h2 id="help">What would help</h2><ul class="lines">
+    <${First} rows=${rows} first=${4} row=${(group) => {
+      const miss = found.nearest.find((each) => group.names.includes(each.node));
+      const kept = group.names.filter((name) => unfit.has(name)).length;
+      const text = `Without ${clauseNames(group.rejectedBy)}, ${count(group.nodes, "more node")} would pass${
+        kept ? `; kube-scheduler's own plugins reject ${kept === group.nodes ? "them" : kept.toLocaleString("en")}, too` : ""}.`;
+      return html`<li key=${text}>${miss ? html`<details class="clause"><summary><span>${text}</span></summary><p>On <a href=${link(miss.node)}>${miss.node}</a>:</p>
+        ${miss.rejectedBy.map((each) => html`<p>${each.text}</p><${Evidence} said=${each} />`)}</details>` : text}</li>`; }} /></ul></section>`;
 }
 
-function Group({ group, nodes, link }) {
+// Some rows of nodes with the same reasons.
+const Groups = ({ groups, nodes, link }) => html`<ul class="groups"><${First} rows=${groups} first=${10} row=${(group, index) => {
   const passes = !group.rejectedBy.length;
-  return html`<details class="group" open=${passes || group.nodes <= 3}>
-    <summary><span class="number">${group.nodes.toLocaleString("en")}</span>
-      <${Bar} part=${group.nodes} whole=${nodes} kind=${passes ? "good" : "bad"} />
-      <span class="reasons">${passes ? group.heldBack || "pass" : group.rejectedBy.map((each) => html`<span>${each.text}</span>`)}</span></summary>
-    <${Names} names=${group.names} link=${link} /></details>`;
-}
-
-const Clauses = ({ clauses, nodes }) => html`<section><h2>Clauses</h2>
-  <${Table} label="Clauses" head=${["Clause", ">Rejects", ">Rejects alone", ">Errors"]}>${clauses.map((each) => html`<tr key=${`${each.policy} ${each.clause}`}>
-    <td>${each.policy}: ${each.clause}<${Bar} part=${each.fails} whole=${nodes} kind="bad" /></td>
-    <td class="right">${each.fails}</td><td class="right">${each.failsOnlyThis}</td>
-    <td class="right">${each.errors || ""}</td></tr>`)}<//></section>`;
+  return html`<li class="group" key=${index}><span class="number">${group.nodes.toLocaleString("en")}</span>
+    <${Bar} part=${group.nodes} whole=${nodes} kind=${passes ? "good" : "bad"} />
+    <span class="reasons">${passes ? group.heldBack || "pass" : group.rejectedBy.map((each) => html`<span>${each.text}</span>`)}</span>
+    <${Names} names=${group.names} link=${link} first=${3} /></li>`; }} /></ul>`;
 
 // ---- one node
 
@@ -177,7 +153,7 @@ const Evidence = ({ said }) => html`${said.detail && html`<p>${sentence(said.det
 
 const Values = ({ values }) => values && values.length > 0 && html`<ul class="values">${values.map((each) => html`
   <li style=${{ paddingLeft: `${Math.min(each.depth, 5)}rem` }}><code>${each.expression}</code>
-    ${each.error ? html`<span class="wrong">${each.error}</span>` : html`<code class="value">${each.value}</code>`}</li>`)}</ul>`;
+    ${each.error ? html`<span class="wrong">${each.error}</span>` : html`<code class="value" title=${each.value}>${brief(each.value)}</code>`}</li>`)}</ul>`;
 
 const Counts = ({ counts }) => html`<p>${sentence(counts.text)}</p>
   ${[["Counted here", counts.pods], ["Counted in the emptiest domain", counts.emptiestDomain || []]].map(([title, pods]) =>
@@ -207,6 +183,10 @@ function Terms({ terms }) {
 
 const short = (number) => Number(number.toFixed(2)).toLocaleString("en");
 
+// A value with three digits of a fraction and without parts of a second.
+const brief = (text) => text.replace(/(:\d\d)\.\d+Z/g, "$1Z")
+  .replace(/(?<![\w.:"])\d+\.\d{2,}(?![\w.]*")/g, (number) => digits(Number(number)));
+
 // ---- then
 
 const ThenAndNow = ({ found }) => html`<div class="sides">
@@ -230,6 +210,6 @@ const InShort = ({ found }) => found.problem ? html`<p class="wrong">${sentence(
 const Then = ({ then }) => html`<h2>Then, at ${clock(then.at)}</h2>
   <${InShort} found=${then} />
   ${then.policies.map((each) => html`<p><a href=${policyAddress(each.address)}>${each.address}</a> ${each.applies}.</p>`)}
-  ${then.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${then.nodes} link=${(node) => podAddress(then.pod, node)} />`)}
+  <${Groups} groups=${then.groups} nodes=${then.nodes} link=${(node) => podAddress(then.pod, node)} />
   <${Preempted} found=${then.preemption} />
   <${Parts} parts=${then.parts} after=${true} />`;

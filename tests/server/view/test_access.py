@@ -88,8 +88,7 @@ async def view() -> AsyncIterator[Asked]:
         for path in (
             *("/", "/ui/{path:.*}", f"{API}/overview"),
             *(f"{API}/explain/{{namespace}}/{{name}}", f"{API}/policies/{{name}}"),
-            *(f"{API}/policies/{{namespace}}/{{name}}", f"{API}/decisions", f"{API}/selected"),
-            f"{API}/history",
+            *(f"{API}/policies/{{namespace}}/{{name}}", f"{API}/decisions", f"{API}/history"),
         )
     )
     async with TestClient(TestServer(app)) as client:
@@ -165,7 +164,6 @@ async def test_who_may_list_all_pods_sees_everything(view: Asked) -> None:
         (f"{API}/explain/shop/web-1", 200),
         (f"{API}/policies/shop/a", 200),
         (f"{API}/decisions?namespace=shop", 200),
-        (f"{API}/selected?policy=shop/a", 200),
         (f"{API}/explain/bank/vault-1", 403),
         (f"{API}/policies/bank/a", 403),
         (f"{API}/explain/{'a' * 64}/a", 403),
@@ -173,7 +171,6 @@ async def test_who_may_list_all_pods_sees_everything(view: Asked) -> None:
         (f"{API}/decisions", 403),
         (f"{API}/decisions?namespace=bank", 403),
         (f"{API}/decisions?namespace=", 403),
-        (f"{API}/selected?policy=a", 403),
         (f"{API}/history?policy=shop/a", 200),
         (f"{API}/history?policy=a", 403),
         (f"{API}/history", 403),

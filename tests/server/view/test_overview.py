@@ -236,6 +236,19 @@ async def test_a_cluster_that_is_not_known_is_said_to_be() -> None:
                 assert (response.status, await response.text()) == (503, "pods are not synced\n")
 
 
+async def test_policies_are_listed_while_the_cluster_is_not_known() -> None:
+    cluster = Cluster(POLICIES, state=_Unknown())
+    async with view_of(Parts(Journal(), cluster=cluster)) as url, ClientSession(url) as session:
+        async with session.get("/api/v1/policies") as response:
+            found = (await response.json())["policies"]
+        assert [(each["address"], each["selected"]) for each in found] == [
+            ("apart", None),
+            ("web", None),
+        ]
+        async with session.get("/api/v1/policies/web") as response:
+            assert (await response.json())["listed"] == []
+
+
 def object_of(rules: str, manager: str, at: str) -> bytes:
     written = [
         {"manager": "kube-old", "time": "2026-11-01T00:00:00Z"},

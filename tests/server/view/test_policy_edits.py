@@ -17,7 +17,8 @@ from engine.enforced import EnforcedPolicies
 from server.view.history import History
 from server.view.policy_yaml import as_written
 from server.view.routes import ViewQuestion
-from tests.support.builders import pod, raw
+from tests.support.builders import node, pod, raw
+from tests.support.engines import Known, cache_of
 from tests.support.view_server import Cluster, Parts, history_of, states_of, view_of
 
 NAME = "placementpolicies/shop/share"
@@ -217,6 +218,48 @@ async def test_each_policy_has_its_state() -> None:
         "targetPods": 2,
         "violations": 1,
     }
+
+
+async def test_a_policy_has_its_pods_its_description_and_its_last_edit() -> None:
+    labels = {"app": "web"}
+    pods = [
+        pod("a", "shop", labels=labels, on="n"),
+        pod("b", "shop", labels=labels),
+        pod("c", "bank", labels=labels, on="n"),
+        pod("d", "shop", on="n"),
+    ]
+    text = """
+cluster policy web {
+  description "Web pods"
+  for pods where pod.labels[?"app"] == optional.of("web") filter "a" { require true } }
+policy own in namespace "bank" { for pods where pod.spec.nodeSelector.size() == 0
+  filter "b" { require true } }
+"""
+    state = Known(cache_of([node("n")], pods))
+    parts = Parts(Journal(), cluster=Cluster(text, bodies={NAME: policy(RULES)}, state=state))
+    paths = ("policies", "policies/web", "policies/bank/own")
+    listed, web, own = [f for _, f in await asked(parts, *(f"/api/v1/{path}" for path in paths))]
+    keys = ("address", "description", "selected", "waiting")
+    assert [tuple(each[key] for key in keys) for each in listed["policies"]] == [
+        ("bank/own", "", 1, 0),
+        ("shop/share", "", 2, 1),
+        ("web", "Web pods", 3, 1),
+    ]
+    edits = [each["edit"] and each["edit"]["by"] for each in listed["policies"]]
+    assert edits == [None, "kubectl", None]
+    # Those that wait come first.
+    assert web["listed"][0] == {"pod": "shop/b", "node": None}
+    assert {"pod": "bank/c", "node": "n"} in web["listed"]
+    assert (web["exactly"], own["exactly"]) == (True, False)
+
+
+async def test_the_pods_of_a_policy_are_at_most_twenty() -> None:
+    pods = [pod(f"p{number}", "shop", labels={"app": "web"}, on="n") for number in range(30)]
+    state = Known(cache_of([node("n")], pods))
+    ((_, found),) = await asked(
+        Parts(Journal(), cluster=Cluster(TEXT, state=state)), "/api/v1/policies/web"
+    )
+    assert (found["selected"], found["waiting"], len(found["listed"])) == (30, 0, 20)
 
 
 async def test_a_policy_has_its_text_and_what_is_wrong_with_it() -> None:
