@@ -175,26 +175,24 @@ class _Meta(msgspec.Struct, frozen=True, gc=False):
     resourceVersion: str
     name: str = ""
     namespace: str = ""
+    annotations: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _WatchedObject(msgspec.Struct, frozen=True, gc=False):
     metadata: _Meta
 
 
-class _BookmarkMeta(msgspec.Struct, frozen=True, gc=False):
-    resourceVersion: str
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(msgspec.Struct, frozen=True, gc=False):
-    metadata: _BookmarkMeta
-
-
 _LINE = msgspec.json.Decoder(_Line)
 _OBJECT = msgspec.json.Decoder(_WatchedObject)
-_BOOKMARK = msgspec.json.Decoder(_Bookmark)
+_ANNOTATIONS = msgspec.json.Decoder(dict[str, str] | None)
 _STATUS = msgspec.json.Decoder(ApiStatus)
 _KINDS = {"ADDED": Kind.PUT, "MODIFIED": Kind.PUT, "DELETED": Kind.REMOVED}
+# How API servers begin an event: nothing has to be decoded to find where its object ends.
+_BEGUN = {
+    f'{{"type":{space}"{name}",{space}"object":{space}'.encode(): kind
+    for name, kind in _KINDS.items()
+    for space in ("", " ")
+}
 
 
 def initial_params(resource: Resource, version: str, seconds: float) -> Params:
@@ -222,20 +220,22 @@ def watch_params(resource: Resource, version: str, seconds: float) -> Params:
 
 def read_event(line: bytes) -> WatchEvent:
     """The event of a line. Raises GarbageError, and ApiError for a line that reports one."""
+    begin = line.find(b"{", 1)
     try:
+        if (kind := _BEGUN.get(line[:begin])) is not None and line.endswith(b"}"):
+            meta = _OBJECT.decode(raw := line[begin:-1]).metadata
+            return WatchEvent(kind, meta.resourceVersion, _key(meta), raw)
         outer = _LINE.decode(line)
         match outer.type:
             case "ERROR":
                 status = _STATUS.decode(outer.object)
             case "BOOKMARK":
-                meta = _BOOKMARK.decode(outer.object).metadata
-                end = (meta.annotations or {}).get(_END) == "true"
-                kind = Kind.END if end else Kind.BOOKMARK
-                return WatchEvent(kind, meta.resourceVersion)
+                meta = _OBJECT.decode(outer.object).metadata
+                end = (_ANNOTATIONS.decode(meta.annotations) or {}).get(_END) == "true"
+                return WatchEvent(Kind.END if end else Kind.BOOKMARK, meta.resourceVersion)
             case _:
-                kind = _KINDS[outer.type]
-                named = _OBJECT.decode(outer.object).metadata
-                return WatchEvent(kind, named.resourceVersion, _key(named), outer.object)
+                meta, kind = _OBJECT.decode(outer.object).metadata, _KINDS[outer.type]
+                return WatchEvent(kind, meta.resourceVersion, _key(meta), outer.object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError) as error:
         text = " ".join(line[:60].decode("utf-8", "replace").split())
         raise GarbageError(f"the watch sent a line that is not an event: {text}") from error

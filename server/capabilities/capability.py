@@ -106,7 +106,7 @@ class Opened:
     """
 
     adopted: Callable[[Registry], None] = _ignored
-    pod_changed: PodEventHandler = _ignored
+    pod_changed: PodEventHandler | None = None
     hold: Callable[[RequestPod], None] = _ignored
     status: StatusTopic = lambda: _ignored
     facts: Callable[[], Facts] = dict

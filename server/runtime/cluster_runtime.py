@@ -314,11 +314,9 @@ class ClusterRuntime(ClusterSource):
     def follow(self, deciding: Deciding) -> None:
         """Watches the cluster and reports to it until the background ends."""
         engine, cache, run = deciding.engine, self.informers.cache, self._background.run
-        for handler in (*engine.pod_handlers, deciding.rejected.pod_changed):
+        own = (*engine.pod_handlers, deciding.rejected.pod_changed, self._new_pod_seen)
+        for handler in filter(None, (*own, *(each.pod_changed for each in deciding.opened))):
             cache.add_event_handler(handler)
-        for each in deciding.opened:
-            cache.add_event_handler(each.pod_changed)
-        cache.add_event_handler(self._new_pod_seen)
         self._rejected = deciding.rejected
         self._lead(deciding)
         self._report(deciding)

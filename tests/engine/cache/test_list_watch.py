@@ -1,4 +1,4 @@
-"""Lists in pages as bytes: the token of the next page, wherever the metadata is."""
+"""Lists in pages as bytes, and lines of watches, in whatever order their fields are."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 from engine.cache.list_watch import (
     ContinueExpiredError,
     GarbageError,
+    Kind,
     Params,
     Resource,
     bodies,
+    read_event,
 )
 from engine.errors import ApiError
 
@@ -75,3 +77,39 @@ async def test_a_token_that_is_forgotten_is_told() -> None:
     source = Source([ApiError(410, "Expired", "too old")])
     with pytest.raises(ApiError):
         _ = [body async for body in bodies(source, PODS, 100, 5.0)]
+
+
+OBJECT = {"metadata": {"name": "a", "namespace": "b", "resourceVersion": "7"}, "x": "\u00e9{}"}
+
+
+@pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,", " :")])
+@pytest.mark.parametrize("end", ["", "\r", " "])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_an_event_is_read_however_it_is_written(
+    type_: str, separators: tuple[str, str], end: str, *, is_reversed: bool
+) -> None:
+    fields = [("type", type_), ("object", OBJECT)]
+    text = json.dumps(dict(fields[::-1] if is_reversed else fields), separators=separators) + end
+    event = read_event(text.encode())
+    assert event.kind is (Kind.REMOVED if type_ == "DELETED" else Kind.PUT)
+    assert (event.key, event.version) == ("b/a", "7")
+    assert json.loads(bytes(event.object)) == OBJECT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b'{"type":"ADDED","object":{}}',
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}',
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}}}',
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}]',
+        b'{"type":"OTHER","object":{"metadata":{"resourceVersion":"7"}}}',
+        b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7","annotations":[]}}}',
+    ],
+)
+def test_what_is_no_event_is_told(line: bytes) -> None:
+    with pytest.raises(GarbageError, match="not an event"):
+        read_event(line)
