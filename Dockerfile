@@ -17,6 +17,7 @@ RUN --mount=type=secret,id=pip,target=/run/secrets/pip.conf \
 COPY pyproject.toml README.md LICENSE ./
 COPY cli cli
 COPY deploy deploy
+COPY docs/diagnostics docs/diagnostics
 COPY engine engine
 COPY grammar grammar
 COPY policies policies

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import TextIO
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
@@ -87,17 +86,13 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-# What a report in JSON has beside its findings, by default.
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-
-
 def render(
     findings: Sequence[ReportFinding],
     form: str,
     cases: Iterable[ReportCase] = (),
     *,
     colour: bool = False,
-    more: Mapping[str, object] = _NOTHING,
+    more: Mapping[str, object] | None = None,
 ) -> Iterator[str]:
     """The findings in a form of REPORT: plain and github a line each, human several, others one.
 
@@ -118,7 +113,7 @@ def render(
         case "junit":
             yield _junit(cases)
         case _:
-            found = {"diagnostics": [as_json(*f) for f in findings], **more}
+            found = {"diagnostics": [as_json(*f) for f in findings], **(more or {})}
             yield escaped_json(json.dumps(found, ensure_ascii=False))
 
 
@@ -126,7 +121,7 @@ def put_report(
     findings: Sequence[ReportFinding],
     form: str,
     cases: Iterable[ReportCase] = (),
-    more: Mapping[str, object] = _NOTHING,
+    more: Mapping[str, object] | None = None,
 ) -> None:
     """Prints the findings on standard output."""
     for line in render(findings, form, cases, colour=wants_colour(sys.stdout), more=more):
@@ -223,8 +218,8 @@ def as_json(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, obj
         "code": diagnostic.code,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
+        "notes": list(diagnostic.notes),
     }
-    said["notes"] = list(diagnostic.notes)
     if isinstance(where, FieldPlace):
         return {"file": where.name, "line": where.line or None, "place": where.path, **said}
     found = {"file": where.name, **_json_range(diagnostic.span, where), **said}

@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from math import log
+from pathlib import Path
 
 from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
-from grammar.tree.policy import Policy
 from grammar.tree.source import Source
 from policies.loader import TEST_SUFFIX, library_tests, parsed_library
 
@@ -60,8 +59,6 @@ def recipes() -> tuple[Recipe, ...]:
 def search(words: str) -> tuple[Recipe, ...]:
     """The recipes that have words of a search, the best first; none if no word is known."""
     wanted = set(_terms(words))
-    if not wanted:
-        return ()
     known = _weighed()
     spread = Counter(term for _, weights in known for term in weights)
     scores = {
@@ -71,12 +68,10 @@ def search(words: str) -> tuple[Recipe, ...]:
         - _UNASKED * len({*_terms(recipe.wish)} - wanted)
         for recipe, weights in known
     }
-    found = sorted((r for r, _ in known if scores[r.name] > 0), key=lambda r: -scores[r.name])
-    if not found:
-        return ()
     # What has much less of the search than the best one is about something else.
-    best = scores[found[0].name]
-    return tuple(r for r in found if scores[r.name] >= best / 3)
+    least = max(scores.values()) / 3
+    found = (r for r, _ in known if scores[r.name] > 0 and scores[r.name] >= least)
+    return tuple(sorted(found, key=lambda r: -scores[r.name]))
 
 
 def named(name: str) -> Recipe | None:
@@ -89,9 +84,7 @@ def best(words: str) -> tuple[Recipe, tuple[Recipe, ...]]:
 
     Raises UserError if there is none.
     """
-    if (known := named(words)) is not None:
-        return known, ()
-    matching = search(words)
+    matching = search(words) if (known := named(words)) is None else (known,)
     if not matching:
         hint = "use other words; without words all recipes are listed"
         raise UserError(f"no recipe is about `{words}`", hint)
@@ -147,9 +140,7 @@ def _stem(word: str) -> str:
 def _of_wishes() -> list[Recipe]:
     """The recipes of files: each is a comment with words, a policy, and tests."""
     found: list[Recipe] = []
-    folder = files("policies").joinpath("recipes")
-    paths = (path for path in folder.iterdir() if path.name.endswith(".policy"))
-    for path in sorted(paths, key=lambda p: p.name):
+    for path in sorted(Path(__file__).with_name("recipes").glob("*.policy")):
         for part in re.split(rf"(?m)^(?={_WORDS})", path.read_text(encoding="utf-8"))[1:]:
             first, _, rest = part.partition("\n")
             policy, separator, tests = rest.strip().partition("\ntest ")
@@ -158,12 +149,9 @@ def _of_wishes() -> list[Recipe]:
             assert not wrong, wrong
             (parsed,) = file.policies
             words = first.removeprefix(_WORDS).strip()
-            found.append(Recipe(parsed.name, _wish(parsed), policy.strip(), tests, words))
+            wish = str(parsed.setting("description", parsed.name))
+            found.append(Recipe(parsed.name, wish, policy.strip(), tests, words))
     return found
-
-
-def _wish(policy: Policy) -> str:
-    return str(policy.setting("description", policy.name))
 
 
 def _of_library() -> list[Recipe]:
@@ -180,7 +168,8 @@ def _of_library() -> list[Recipe]:
                 used, separator = f'cluster policy example {{\n  use "{name}"\n}}', rest
             comment = " ".join(re.findall(r"(?m)^#\s*(.+)$", source.text))
             written = f"test {rest}\n" if separator else ""
-            found.append(Recipe(name, _wish(policy), used.strip(), written, comment))
+            wish = str(policy.setting("description", policy.name))
+            found.append(Recipe(name, wish, used.strip(), written, comment))
     return found
 
 

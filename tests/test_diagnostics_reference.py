@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import Exit
+from cli.command import CommandError, Exit
+from cli.commands.check import section as explained
 from cli.main import main
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import mend
@@ -20,7 +21,7 @@ from tests.support.books import book, pages
 ROOT = Path(__file__).parents[1]
 # Their examples would fill the page, or need a server.
 WITHOUT_EXAMPLE = ("P0010", "P0011", "P0121", "P0504")
-_SECTION = re.compile(r"(?ms)^## (P\d{4}): (.+?)$\n(.+?)(?=^## |\Z)")
+_HEADING = re.compile(r"(?m)^## (P\d{4}): (.+)$")
 _FENCE = re.compile(r"(?ms)^```(\w[a-z ]*)\n(.*?)^```$")
 _FIXED = "Fixed by `--fix`."
 # A section with this needs a cluster.
@@ -65,9 +66,9 @@ class Section:
 SECTIONS = tuple(
     sorted(
         (
-            Section(match[1], match[2], match[3])
+            Section(code, meaning, explained(code).partition("\n")[2])
             for page in pages("diagnostics")
-            for match in _SECTION.finditer(page.read_text(encoding="utf-8"))
+            for code, meaning in _HEADING.findall(page.read_text(encoding="utf-8"))
         ),
         key=lambda each: each.code,
     )
@@ -122,6 +123,32 @@ def test_certain_fix_gives_the_mended_text(section: Section) -> None:
     if mended.applied:
         assert {diagnostic.code for diagnostic, _ in mended.applied} == {section.code}
         assert mended.source.text == section.mended
+
+
+# ---- in a terminal
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda s: s.code)
+def test_explain_prints_the_section_for_a_terminal(
+    section: Section, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without marks of Markdown; fences are indented, and the text of links stays."""
+    assert main(["check", "--explain", section.code.lower()]) == Exit.OK
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{section.code}: {section.meaning}\n")
+    assert "```" not in printed
+    assert "](" not in _FENCE.sub("", printed)
+    lines = [line for _, fence in _FENCE.findall(section.text) for line in fence.splitlines()]
+    assert [line for line in lines if line and f"\n  {line}\n" not in printed] == []
+    others = {each.code for each in SECTIONS} - {section.code}
+    assert [code for code in others if f"\n{code}: " in printed] == []
+
+
+def test_what_is_no_code_is_said() -> None:
+    with pytest.raises(CommandError, match="no diagnostic has the code `P9999`"):
+        explained("P9999")
+    with pytest.raises(CommandError, match="no diagnostic has the code"):
+        explained("P0")
 
 
 # ---- nothing is left out

@@ -116,7 +116,9 @@ def test_wheel_passes_check_wheel_contents(wheel: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("arguments", [["--version"], ["check", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["check", "--help"], ["check", "--explain", "P0401"]]
+)
 def test_launcher_runs_from_the_wheel_alone(
     arguments: list[str], wheel: Path, tmp_path: Path
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from cli.command import DATA, FROZEN, CommandError, Exit, flags_of, input_source, replace_text
@@ -17,7 +19,7 @@ from grammar.meaning.costs import LIMIT, describe
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
 from grammar.messages.texts import counted, excerpt, named
-from grammar.tree.source import Source, Span
+from grammar.tree.source import Source
 from policies.loader import Loaded, load
 from policies.validation import Validation, Validator, check_source, in_cluster
 
@@ -28,6 +30,7 @@ EXAMPLES = """\
 examples:
   placet check policies/
   placet check --fix shop.policy
+  placet check --explain P0331
   placet check --portable --frozen-label app policies/
   helm template shop | placet check -
   placet check --strict --output github --cluster cluster.json policies/
@@ -43,8 +46,10 @@ QUESTION = flags_of(f"""
 """)
 ARGUMENTS = (
     *flags_of(f"""
-  PATH...
+  [PATH...]
     a policy file, a folder of policy files, or - for standard input
+  --explain CODE
+    what a code of a diagnostic means, with an example that is wrong and what mends it
 {REPORT}
   --strict
     warnings count as errors
@@ -59,11 +64,28 @@ ARGUMENTS = (
 )
 
 
+# The book of diagnostics, at the same place in a checkout and in the wheel.
+BOOK = Path(__file__).parents[2] / "docs" / "diagnostics"
 # The longest text of an expression in a table of costs.
 _LONGEST = 72
 
 
+def section(code: str) -> str:
+    """The section of a code in the book of diagnostics. Raises CommandError."""
+    book = "".join(page.read_text(encoding="utf-8") for page in sorted(BOOK.iterdir()))
+    found = re.search(rf"(?ms)^## ({re.escape(code.upper())}: .+?)\s*(?=^##? |\Z)", book)
+    if found is None:
+        raise CommandError(f"no diagnostic has the code `{code}`", "name one such as `P0331`")
+    return found[1]
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.explain:
+        text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", section(args.explain))
+        print(re.sub(r"(?ms)^```\w+\n(.*?)^```$", lambda found: indent(found[1], "  "), text))
+        return Exit.OK
+    if not args.paths:
+        raise CommandError("nothing to check is named", "name files or folders, or `-`")
     if args.output != "human" and (args.cost or args.portable):
         flag = "--cost" if args.cost else "--portable"
         raise CommandError(f"`{flag}` works only with the human format", "leave out `--output`")
@@ -80,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         mended = [_mended(s, schema) for s in sources] if args.fix else []
         sources = tuple(m.source for m in mended) if args.fix else sources
         validation = Validator(schema).validate(sources)
-    for line in (line for m in mended for line in _report(m)):
+    for line in (line for m in mended if m.applied for line in _report(m)):
         put_line(line, notes)
     world = None
     if args.cluster:
@@ -166,15 +188,10 @@ def _put_costs(checked: Checked, source: Source) -> None:
     for each in describe(checked.policy, checked.environment):
         for cost in (each, *each.parts):
             text = f"{'' if cost is each else '  '}{excerpt(source.slice(cost.span), _LONGEST)}"
-            rows.append((f"{cost.steps:,}", _line_and_column(source, cost.span), text))
+            at = ":".join(map(str, source.position(cost.span.start)))
+            rows.append((f"{cost.steps:,}", at, text))
     text = f"cost of {checked.policy.address} in steps for one node, of {LIMIT:,}"
     put([text, table("steps", "at", "expression", rows=rows, right=("steps",)), ""])
-
-
-def _line_and_column(source: Source, span: Span) -> str:
-    """The line and the column where a span begins: `3:14`."""
-    line, column = source.position(span.start)
-    return f"{line}:{column}"
 
 
 def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
@@ -208,13 +225,12 @@ def _mended(source: Source, schema: Schema) -> Mended:
 
 def _report(mended: Mended) -> list[str]:
     """The fixes in one file; each place is that of the text before the fix."""
-    if not mended.applied:
-        return []
     lines = [f"fixed {counted(len(mended.applied), 'mistake')} in {mended.source.name}"]
     for diagnostic, source in mended.applied:
         what = f"{diagnostic.code}: {diagnostic.message}"
         written = diagnostic.fix.text if diagnostic.fix else ""
-        lines.append(f"  {_line_and_column(source, diagnostic.span)} {what}, now `{written}`")
+        line, column = source.position(diagnostic.span.start)
+        lines.append(f"  {line}:{column} {what}, now `{written}`")
     return [*lines, ""]
 
 

@@ -23,8 +23,6 @@ ARGUMENTS = flags_of("""
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.words:
-        print(*listed(recipes()), sep="\n")
-        return Exit.OK
-    print(*shown(*best(" ".join(args.words))), sep="\n")
+    lines = shown(*best(" ".join(args.words))) if args.words else listed(recipes())
+    print(*lines, sep="\n")
     return Exit.OK

@@ -149,7 +149,7 @@ def test_version_is_one_line(placet: Placet) -> None:
     assert done.out.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("check",), ("check", "-o", "x")])
+@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("new",), ("check", "-o", "x")])
 def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> None:
     done = placet(*arguments)
     assert done.code == 2

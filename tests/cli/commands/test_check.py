@@ -196,3 +196,9 @@ def test_files_as_people_keep_them(placet: Placet) -> None:
     Path("kustomization.yaml").write_text("kind: Kustomization\n")
     assert "`kustomize build FOLDER | placet check -`" in placet("check", "list.yaml").out
     assert "kustomize" not in placet("check", "-", stdin=MANIFEST).out
+
+
+def test_without_a_file_nothing_is_checked(placet: Placet) -> None:
+    done = placet("check")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: nothing to check is named\n  = help: name files or folders, or `-`\n"
