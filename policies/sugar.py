@@ -223,7 +223,7 @@ def _share(manifest: Manifest, target: BoundedTarget) -> str:
         said = size = f"{100 - int(size.removesuffix('%'))}%"
     if target.rounding is not None and size.endswith("%"):
         size += f" rounding {target.rounding.lower()}"
-    strength = "best effort weight 100" if spec.enforcementMode == "BestEffort" else "strict"
+    strength = "weight 100" if spec.enforcementMode == "BestEffort" else "strict"
     reason = f"{_BOUNDS[target.bound]} {said} of its pods on the selected nodes"
     message = print_string(f"policy {manifest.metadata.name}: {reason}")
     return (

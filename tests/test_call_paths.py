@@ -77,7 +77,7 @@ policy p in namespace "shop" {
     of pods where peer.labels["app"] == "web"
     on nodes where cap == "spot" at most 40% strict
   }
-  spread "zones" { over node.zone skew at most 1 best effort weight 10 }
+  spread "zones" { over node.zone skew at most 1 weight 10 }
   score "pack" weight 40 { value node.usage["cpu"] range 0 .. 1 }
 }
 """

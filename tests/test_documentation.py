@@ -144,7 +144,7 @@ _NUMBERS = {
     "a bound of a limit per another place": 'limit "l" { per rack at most {} strict }',
     "`skew`": 'spread "l" { over rack skew at most {} strict }',
     "a bound per cluster, or of used and empty places": 'limit "l" { used rack at most {} strict }',
-    "`min domains`, a bound of a share": (
+    "`at least` of a spread, a bound of a share": (
         'share "l" { of replicas on nodes where true at most {} strict }'
     ),
 }

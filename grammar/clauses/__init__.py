@@ -37,12 +37,12 @@ CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 
 PARTS = {part.rule: part for kind in KINDS.values() for part in kind.parts}
 # How what has several parts is written; `x` is the name.
 SHAPES: Mapping[str, str] = {word: kind.shape for word, kind in KINDS.items()} | {
-    "data": 'data "x" { from metrics every 30s stale after 90s }',
+    "data": 'data "x" { from metrics every 30s for at most 90s }',
     "group": "group x by node.zone",
     "count": "count x per node = pods where true",
     "let": "let x = node.zone",
     "def": "def x(zone: string): bool = node.zone == zone",
-    "repair": 'repair at most 1 per minute between "22:00" and "06:00"',
+    "repair": 'repair at most 1 per minute within "22:00" .. "06:00"',
     "use": 'use "x"',
     "test": 'test "x" { node "n" pod "p" expect pass "n" }',
 }

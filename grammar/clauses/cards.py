@@ -67,10 +67,6 @@ def _amounts(rule: str, needed: str, *fields: str) -> ClausePart:
     return ClausePart(rule, _read_amounts, lines, fields=fields, needed=needed)
 
 
-def _read_pick(c: list[Child]) -> Pick:
-    return Pick("least" if reading.has(c, "LEAST") else "most", reading.expr_of(c))
-
-
 def _checked_pick(pick: Pick, by: ClauseChecker) -> Pick:
     allowed, where = parts.PLACE | {CARD, FACTS}, "`pick`"
     order = by.check(pick.by, None, allowed, where, card=CARD_TYPE)
@@ -140,7 +136,7 @@ CARDS = ClauseKind(
         ),
         ClausePart(
             "pick",
-            _read_pick,
+            lambda c: Pick("least" if reading.has(c, "LEAST") else "most", reading.expr_of(c)),
             lambda pick: [(f"pick {pick.order} ", pick.by, pick.by.span)],
             _checked_pick,
         ),

@@ -122,7 +122,7 @@ def _read_strength(c: list[Child]) -> Strength:
 
 def _strength_lines(strength: Strength) -> Iterator[Line]:
     weight = strength.weight
-    words = "strict" if weight is None else f"best effort {weight_words(weight)}"
+    words = "strict" if weight is None else weight_words(weight)
     yield words, None, strength.span
 
 
@@ -135,7 +135,7 @@ BOUND = ClausePart(
     "bound", _read_bound, bound_lines, needed="`at most 3`, `at least 3` or `exactly 3`"
 )
 STRENGTH = ClausePart(
-    "strength", _read_strength, _strength_lines, needed="`strict`, or `best effort weight 10`"
+    "strength", _read_strength, _strength_lines, needed="`strict`, or `weight 10`"
 )
 
 # ---- pods and where they count

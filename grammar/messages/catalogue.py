@@ -133,7 +133,7 @@ _TEXTS = {
     P0139 not_counted | a {} counts no {} pods | write `count NAME = {1} pods where …`, and read \
         it in a rule
     P0139 many_counts | a strict bound reads at most {} counts | add them up in one `count`, \
-        or make it `best effort`
+        or write `weight 10`, which prefers
     P0150 literal_differs | the {0} differ in type: here is {2!a}, before it {1!a} | give all \
         the same type, or write `dyn(…)` around those of another type | {2}
     P0151 bad_format | {} | %s takes any value; %d %f %e a number; %b %o a whole number; %x a \

@@ -350,7 +350,7 @@ PARTS = _table(
     over ; Kubernetes YAML ; topologyKey topology key across domain spread_over per
     per ; the spread of this language ; over
     skew at most ; Kubernetes YAML ; maxSkew max_skew
-    min domains ; Kubernetes YAML ; minDomains min_domains
+    at least ; Kubernetes YAML ; minDomains min_domains
     at most ; Nomad, YARN ; max maximum atMost at_most max_count upTo limit upto most
     at least ; YARN ; min minimum atLeast at_least min_count least
     at least ; coscheduling, Volcano, Kubernetes YAML ; minMember min_member minAvailable \
@@ -363,7 +363,7 @@ PARTS = _table(
     on nodes where ; Kubernetes YAML ; onto nodeSelector where nodes target placement
     strict ; Kubernetes YAML ; hard required mandatory must enforced DoNotSchedule enforce \
         requiredDuringSchedulingIgnoredDuringExecution
-    best effort weight 10 ; Kubernetes YAML ; soft preferred besteffort best_effort bestEffort \
+    weight 10 ; Kubernetes YAML ; soft preferred besteffort best_effort bestEffort \
         ScheduleAnyway prefer optional preferredDuringSchedulingIgnoredDuringExecution
     strict ; Kubernetes YAML ; whenUnsatisfiable strength enforcement
     missing ; programming languages ; default onMissing fallback absent

@@ -17,12 +17,12 @@ from grammar.tree.source import Source, Span
 # Words that begin an item of a policy, or a policy.
 ITEMS = ITEMS_OF_POLICY.union(("policy", "cluster", "test"))
 PARTS = frozenset(
-    "require message detail missing value range strict best at exactly on over skew per protect "
-    "when of rounding mutual pods nodes min take index pick write within wait".split()
+    "require message detail missing value range strict weight at exactly on over skew per protect "
+    "when of rounding mutual pods nodes take index pick write within wait".split()
 )
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.
-STOPS = WORDS - {"of", "pods", "nodes", "min", "at"} | {"at", ";"}
+STOPS = WORDS - {"of", "pods", "nodes"} | {";"}
 # Characters that the language has not.
 _NO_CHARACTERS = frozenset("$@;`~^")
 # Terminals of operators and of what an expression can begin with.

@@ -534,7 +534,7 @@ def _of_part(row: habits.Habit) -> Iterator[Rewrite]:
         return
     if here in ("require", "value", "message", "detail"):
         yield R(f"< {words} (that) {{e:expr}} >", f"{here} {{e}}", needs=terminal)
-    if here in ("strict", "best effort weight 10"):
+    if here in ("strict", "weight 10"):
         yield R(f"< {words} true|yes >", here, needs=terminal)
     yield R(f"< {words} >", here, needs=terminal)
 

@@ -243,7 +243,7 @@ def moved_each_day(tree: Tree) -> Iterator[Diagnostic]:
         for call in walk((clause.conditions, getattr(clause, "bound", None))):
             if getattr(call, "function", "") in PARTS_OF_TIME and "now" in tree.read_by(call):
                 message = "this changes by the clock, and `repair` then moves the pods there"
-                hint = 'write when they may move, as in `repair … between "22:00" and "06:00"`'
+                hint = 'write when they may move, as in `repair … within "22:00" .. "06:00"`'
                 yield finding(message, call.span, hint)
                 break
 

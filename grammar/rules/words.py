@@ -334,7 +334,7 @@ def stale_before_the_next(tree: Tree) -> Iterator[Diagnostic]:
     """A table whose rows are stale before the next ones come."""
     for data in tree.clauses(Data):
         if not data.source.is_watched and data.stale < data.every:
-            better = f"stale after {print_length(usual_stale(data.source, data.every))}"
+            better = f"for at most {print_length(usual_stale(data.source, data.every))}"
             message = f"rows are stale before the next ones, after {print_length(data.every)}"
             yield instead(message, data.stale_span, better)
 

@@ -77,6 +77,10 @@ def _missing(c: list[Child]) -> object:
     return choice(c, "rule for missing values", ("fail", "pass"))
 
 
+def _read_stale(c: list[Child]) -> float:
+    return seconds_of(c, "a row cannot be used", MOST_STALE)
+
+
 def _rate(token: SyntaxToken) -> int:
     number = parse_int(str(token))
     if not 0 < number <= MOST_REPAIRS:
@@ -97,9 +101,9 @@ def _minute(token: SyntaxToken) -> int:
 _Callback = Callable[["Builder", list[Child]], ReadPart]
 
 
-def _part(name: str, read: Callable[[list[Child]], object]) -> _Callback:
-    """The callback for a part of a block, with the keyword and the reader of the value."""
-    return lambda _, c: ReadPart(name, read(c), span_of(c))
+def _part(name: str, read: Callable[[list[Child]], object], *field: str) -> _Callback:
+    """The callback for a part of a block, with its words and the reader of the value."""
+    return lambda _, c: ReadPart(name, read(c), span_of(c), field)
 
 
 def _text(name: str) -> _Callback:
@@ -201,13 +205,11 @@ class Builder(ExpressionBuilder):
 
     def repair(self, c: list[Child]) -> Setting:
         numbers, times = tokens(c, "INT"), tokens(c, "STRING")
-        rates = [_rate(token) for token in numbers]
+        rate, at_once, *_ = *map(_rate, numbers), 1
         begins, ends = [_minute(token) for token in times] or [0, 0]
         if times and begins == ends:
             raise bad_number(times[1], "later time", "another time than the first one")
-        once = rates[1] if len(rates) > 1 else 1
-        local_data = bool(tokens(c, "LOCAL"))
-        value = Repair(rates[0], once, local_data=local_data, begins=begins, ends=ends)
+        value = Repair(rate, at_once, has(c, "LOCAL"), begins, ends)
         return Setting("repair", value, span=span_of(c))
 
     def for_(self, c: list[Child]) -> ForPods:
@@ -242,7 +244,9 @@ class Builder(ExpressionBuilder):
         (source, names), columns = parts.pop("from"), parts.pop("columns", ())
         parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
         columns = (*source.columns, *columns)
-        parts.update({f"{part.name}_span": part.span for part in c if isinstance(part, ReadPart)})
+        parts.update(
+            {f"{(*p.fields, p.name)[0]}_span": p.span for p in c if isinstance(p, ReadPart)}
+        )
         return Data(**head_of(c), source=source, names=names, columns=columns, **parts)
 
     from_metrics = _part("from", _from(FromMetrics))
@@ -251,7 +255,7 @@ class Builder(ExpressionBuilder):
     from_file = _part("from", _from(FromFile, "path", "by"))
     from_objects = _part("from", _from(FromObjects, "kind"))
     every = _part("every", lambda c: seconds_of(c, "a source cannot pause"))
-    stale = _part("stale", lambda c: seconds_of(c, "a row cannot be used", MOST_STALE))
+    stale = _part("for at most", _read_stale, "stale")
     columns = _part("columns", _all(Column))
 
     def column(self, c: list[Child]) -> Column:

@@ -213,7 +213,7 @@ def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
         yield _Row(2 + (number > 0), text, data.from_span)
     spans = (data.every_span, data.stale_span)
     for text in _ages(data):
-        yield _Row(2, text, spans[text.startswith("stale")])
+        yield _Row(2, text, spans[text.startswith("for")])
     yield from _columns(data, wide=wide)
     yield _Row(1, "}", Span(data.span.end - 1, data.span.end))
 
@@ -232,7 +232,7 @@ def _ages(data: Data) -> Iterator[str]:
     if data.every != EVERY_SECONDS:
         yield f"every {print_length(data.every)}"
     if data.stale != usual_stale(data.source, data.every):
-        yield f"stale after {print_length(data.stale)}"
+        yield f"for at most {print_length(data.stale)}"
 
 
 def _own_columns(data: Data) -> tuple[Column, ...]:

@@ -80,7 +80,7 @@ class Bound(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Strength(Placed):
-    """The strength: `strict`, or `best effort weight N` with a number or a parameter."""
+    """The strength: `strict`, or `weight N` with a number or a parameter."""
 
     weight: float | Expr | None = None
 
@@ -339,11 +339,11 @@ class Repair:
     ends: int = 0
 
     def __str__(self) -> str:
-        once = f", {self.at_once} at once" if self.at_once != 1 else ""
+        once = f", at most {self.at_once}" if self.at_once != 1 else ""
         data = " local data" if self.local_data else ""
         window = ""
         if self.begins != self.ends:
-            window = f' between "{time_of(self.begins)}" and "{time_of(self.ends)}"'
+            window = f' within "{time_of(self.begins)}" .. "{time_of(self.ends)}"'
         return f"at most {self.per_minute} per minute{once}{data}{window}"
 
     def allows(self, minute: int) -> bool:

@@ -219,7 +219,7 @@ def test_spreads(plain: float, record: Record) -> None:
         f'spread "s{number}" {{ pods where peer.labels["{("app", "team")[number % 2]}"]'
         f' == pod.labels["{("app", "team")[number % 2]}"]'
         f" over {('node.zone', 'node.labels[' + chr(34) + 'row' + chr(34) + ']')[number % 3 == 0]}"
-        f" skew at most {1 + number} best effort weight {10 + number} }}"
+        f" skew at most {1 + number} weight {10 + number} }}"
         for number in range(SPREADS)
     )
     _recorded(record, f"{SPREADS} spreads", Asking(clauses, scores=True), plain)

@@ -21,7 +21,7 @@ EDITS = {
     "a when added": (ROOM, "{", "when pod.priority > 0 {", "laxer"),
     "a percentage": (f'share "s" {{ {SPOT} }}', "60%", "20%", "stricter"),
     "a number": (f'limit "l" {{ {FEW} }}', "2 strict", "3 strict", "laxer"),
-    "best effort": (f'limit "l" {{ {FEW} }}', "strict", "best effort weight 5", "laxer"),
+    "best effort": (f'limit "l" {{ {FEW} }}', "strict", "weight 5", "laxer"),
     "a require added": (
         f'filter "f" {{ require {FREE} }}',
         "{",

@@ -148,7 +148,7 @@ class Documented:
             )
             text = text.replace(f" {usual} ", f" {self._code(_POLICIES[asked])} ")
             if "minDomains" in each:
-                text = text.replace(" strict ", f" min domains {each['minDomains']} strict ")
+                text = text.replace(" strict ", f" at least {each['minDomains']} strict ")
             yield text
 
     def _over(self, key: str, others: list[str]) -> str:

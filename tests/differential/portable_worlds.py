@@ -139,7 +139,7 @@ class Policies:
         where = self._of_peer()
         if dice.random() < 0.4:
             nodes = dice.choice(("eligible", "selected", "all"))
-            least = dice.choice(("", "", f"min domains {dice.randint(1, 4)}"))
+            least = dice.choice(("", "", f"at least {dice.randint(1, 4)}"))
             return (
                 f'spread "c" {when} {{ pods where {where} nodes {nodes} over {self._domain()}'
                 f" skew at most {dice.choice((1, 1, 2))} {least} strict }}"

@@ -36,7 +36,7 @@ MANY = 1_000_000
 POLICY = """\
 cluster policy hostile {{
   for pods where true
-  data "power" {{ from prometheus "{url}" query "watts" by "node" every 3s stale after 300s }}
+  data "power" {{ from prometheus "{url}" query "watts" by "node" every 3s for at most 300s }}
   data "rows" {{ from file "rows.csv" by "node" columns {{ watts: double }} }}
   filter "power" {{ require data.power[node.name].value < 100.0 missing pass }}
   filter "rows" {{ require data.rows[node.name].watts < 100.0 missing pass }}

@@ -31,7 +31,7 @@ SECONDS = 60.0
 POLICY = """\
 cluster policy hot {{
   for pods where pod.metadata.namespace == "{namespace}"
-  data "load" {{ from metrics every 1s stale after 20s }}
+  data "load" {{ from metrics every 1s for at most 20s }}
   filter "not hot" {{ require data.load[node.name].cpu < "6" missing pass }}
 }}
 """
@@ -151,7 +151,7 @@ NODES, PODS = 10, 200
 BURST = """\
 cluster policy {name} {{
   for pods where pod.metadata.namespace == "{namespace}" && pod.labels["rule"] == "{name}"
-  data "load" {{ from metrics every 1s stale after 10m }}
+  data "load" {{ from metrics every 1s for at most 10m }}
   score "load" weight 1 {{ value {value} / node.allocatable["cpu"] range 0.6 .. 0.1 missing 50 }}
 }}
 """

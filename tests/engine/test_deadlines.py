@@ -66,7 +66,7 @@ CASES = {
     "prioritize": (_prioritize, f'score "s" weight 1 {{ value ({OF_NODE}) ? 1 : 0 }}'),
     "prioritize, of counted pods": (
         _prioritize,
-        f'limit "l" {{ pods where {OF_PEER} per node at most 9 best effort weight 5 }}',
+        f'limit "l" {{ pods where {OF_PEER} per node at most 9 weight 5 }}',
     ),
     "preempt": (_preempt, f'filter "f" {{ require {OF_NODE} }}'),
     "preempt, of victims": (

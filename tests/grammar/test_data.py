@@ -17,7 +17,7 @@ from policies.validation import Validator, check_source
 LOAD = 'data "load" { from metrics }'
 BLOCKS = (
     LOAD,
-    'data "load" { from metrics every 10s stale after 2m }',
+    'data "load" { from metrics every 10s for at most 2m }',
     'data "power" { from prometheus "http://p:9090" query "sum by (node) (watts)" by "node" }',
     'data "racks" { from configmap "shop/racks" file "r.csv" by "rack" columns { watts: double } }',
     'data "prices" { from file "a/prices.json" by "type" columns { hour: double, until: timestamp } }',  # noqa: E501 - one text
@@ -52,7 +52,7 @@ def cluster(text: str) -> str:
 
 
 def test_the_parts_of_a_block() -> None:
-    data = block('data "load" { stale after 2m every 10s from metrics }')
+    data = block('data "load" { for at most 2m every 10s from metrics }')
     assert (data.name, data.source, data.every, data.stale) == ("load", FromMetrics(), 10, 120)
     assert [(c.name, c.type) for c in data.columns] == [("cpu", QUANTITY), ("memory", QUANTITY)]
     assert data.variable == "data.load"
@@ -101,7 +101,7 @@ cluster policy p {
     from configmap "kube-system/racks" file "racks.csv" by "rack"  # of ops
     # about every
     every 10s
-    stale after 2m  # old
+    for at most 2m  # old
     columns {
       # about watts
       watts: double,  # in W
@@ -329,7 +329,7 @@ def test_where_tables_can_be_read(text: str, schema: Schema) -> None:
         f'share "a" {{ of replicas on nodes where {READ} at most 4 strict }}',
         'share "a" { of replicas on nodes where node.ready at most size(data.load) strict }',
         'spread "a" { over node.zone skew at most size(data.load) strict }',
-        'spread "a" { over node.zone skew at most 1 min domains size(data.load) strict }',
+        'spread "a" { over node.zone at least size(data.load) skew at most 1 strict }',
         'score "a" weight 1 { value node.usage["cpu"] range 0 .. size(data.load) }',
     ],
 )

@@ -66,7 +66,7 @@ def test_the_help_says_what_is_meant(case: dict[str, str], schema: Schema) -> No
         'filter "x" unless = pod.priority > 5 { require node.ready }',
         'filter "x" { require node.ready else pass }',
         'filter "x" { require now.hour between 22 and 6 }',
-        'filter "x" { require now between "22:00" and "06:00" }',
+        'filter "x" { require now within "22:00" .. "06:00" }',
         'share "x" { of replicas on nodes where node.ready between 40% and 20% strict }',
         'limit "x" { sum peer.requests["cpu"] of pods where true per node < 10 strict }',
         'limit "x" { sum peer.requests["cpu"] of pods where true per node less than 10 strict }',

@@ -172,7 +172,7 @@ def test_each_type_of_json_sets_a_parameter(read: object) -> None:
 def test_numbers_of_parameters_are_constants_for_the_compiler() -> None:
     text = """policy web in namespace "shop" (n: int = 2, w: double = 3, top: quantity = "2Gi") {
       limit "l" { per node at most n strict }
-      spread "s" { over node.zone skew at most n min domains n best effort weight w }
+      spread "s" { over node.zone at least n skew at most n weight w }
       score "x" weight w { value node.free["memory"] range "1Gi" .. top }
     }"""
     program = compile_policy(web(Validator(SCHEMA).validate([Source("p.policy", text)])))

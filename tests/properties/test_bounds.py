@@ -86,7 +86,7 @@ def clauses(draw: st.DrawFn) -> str:
         body = f'share "c" {{ of {where} on nodes where {on} {bound} {amount} strict{missing} }}'
     elif made == "spread":
         nodes = draw(st.sampled_from(("", "nodes eligible ", "nodes selected ", "nodes all ")))
-        least = draw(st.one_of(st.just(""), of_pod.map(lambda text: f" min domains {text}")))
+        least = draw(st.one_of(st.just(""), of_pod.map(lambda text: f" at least {text}")))
         head += f"group place by {draw(domains)} "
         body = (
             f'spread "c" {{ {where} {nodes}over place'

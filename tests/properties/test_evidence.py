@@ -48,7 +48,7 @@ COUNTS = (
     'limit "l" { pods where true at most 2 used node strict }',
     'share "l" { of pods where true on nodes where node.labels["pool"] == "a" at most 50% strict }',
     'spread "l" { pods where true over node.labels["zone"] skew at most 1 strict }',
-    'spread "l" { pods where true over node.labels["zone"] skew at most 1 best effort weight 3 }',
+    'spread "l" { pods where true over node.labels["zone"] skew at most 1 weight 3 }',
     'filter "l" { require size(node.pods) < 3 }',
     'score "l" weight 2 { value size(node.pods) }',
 )

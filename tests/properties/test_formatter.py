@@ -16,10 +16,10 @@ _counts = st.sampled_from(
     (
         'share "c{}" {{ of replicas on nodes where {} at most 40% strict }}',
         'share "c{}" {{ of placed pods where true on nodes where {} exactly 3 strict }}',
-        'limit "c{}" {{ all pods where {} per zone at most 1 best effort weight 2 }}',
+        'limit "c{}" {{ all pods where {} per zone at most 1 weight 2 }}',
         'limit "c{}" {{ pods where {} per node at most 1 strict mutual }}',
         'limit "c{}" {{ used node where {} at most 1 strict }}',
-        'spread "c{}" {{ pods where {} over node.zone skew at most 1 min domains 2 strict }}',
+        'spread "c{}" {{ pods where {} over node.zone at least 2 skew at most 1 strict }}',
         'preempt "c{}" {{ protect pods where {} require true pick 1 least size(victims) }}',
         'gang "c{}" when {} {{ of pods by peer.labels["job"] at least 8 for at most 90s }}',
         'bind "c{}" {{ wait until {} for at most 30m30s }}',
@@ -107,7 +107,7 @@ def test_numbers_of_every_size_are_kept(
     _formatted(
         f"""cluster policy p {{
   score "a" weight -{weight} {{ value {double} range 0 .. {double} missing {number} }}
-  share "b" {{ of replicas on nodes where true at least {percent}1% best effort weight {weight} }}
+  share "b" {{ of replicas on nodes where true at least {percent}1% weight {weight} }}
   bind "c" {{ wait until true for at most {length} }}
 }}
 test "t" {{ expect score "n" <= {number} }}"""

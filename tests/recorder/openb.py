@@ -60,7 +60,7 @@ policy even {
     of pods where peer.requests["cpu"] >= "4"
     on nodes where node.allocatable["cpu"] >= "96"
     at most 60%
-    best effort weight 50
+    weight 50
   }
 }
 """

@@ -218,7 +218,7 @@ class Clauses:
         )
 
     def _spread(self, name: str) -> str:
-        domains = f"min domains {self.dice.randint(1, 4)} " if self.dice.chance(0.3) else ""
+        domains = f"at least {self.dice.randint(1, 4)} " if self.dice.chance(0.3) else ""
         return (
             f'spread "{name}"{self._when(self.expressions.of_pod())} {{ {self._counted()}'
             f"over {self.expressions.domain()} skew at most {self.dice.randint(1, 2)} {domains}"
@@ -249,7 +249,7 @@ class Clauses:
 
     def _strength(self, name: str) -> str:
         if not self.dice.chance(self.strict):
-            return f"best effort weight {self.dice.choice((10, 30, 100))}"
+            return f"weight {self.dice.choice((10, 30, 100))}"
         return f"strict {self._message(name)}"
 
     def _when(self, condition: str, part: float = 0.25) -> str:

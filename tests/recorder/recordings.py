@@ -39,13 +39,13 @@ policy counts in namespace "shop" {
   spread "zones" { over node.zone skew at most 1 strict message "<<zones>>" }
   limit "few" { per node at most 2 strict message "<<few>>" }
   limit "near batch" {
-    pods where peer.labels["tier"] == "batch" per node at least 1 best effort weight 20
+    pods where peer.labels["tier"] == "batch" per node at least 1 weight 20
   }
   share "half" {
     of all pods where "app" in peer.labels
     on nodes where node.zone == "eu-west-1b"
     at most 50%
-    best effort weight 40
+    weight 40
   }
 }""",
     "victims": """

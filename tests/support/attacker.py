@@ -163,7 +163,7 @@ def _counts(random: Random) -> str:
     return random.choice(
         [
             f'limit "l" {{ all pods where {test} per node at most 1000 strict }}',
-            f'limit "l" {{ pods where {test} per cluster at most 1000 best effort weight 3 }}',
+            f'limit "l" {{ pods where {test} per cluster at most 1000 weight 3 }}',
             f'share "s" {{ of all pods where {test} on nodes where node.ready at most 9 strict }}',
         ]
     )

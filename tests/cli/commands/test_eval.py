@@ -199,7 +199,7 @@ policy load {
   for pods where pod.priority >= 0
   data "load" {
     from configmap "kube-system/load" file "load.csv" by "node" columns { cpu: double }
-    every 30s stale after 90s
+    every 30s for at most 90s
   }
   filter "hot" { require data.load[node.name].cpu < 0.8 missing pass }
 }

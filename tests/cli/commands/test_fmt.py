@@ -161,6 +161,14 @@ policy a {
   filter "n" { require n < 2 }
   limit "c" { used nodes where node.ready at most 2 strict }
   limit "d" { all pods where true empty nodes at least 2 strict }
+  repair at most 5 per minute, at most 2 local data within "22:00" .. "06:30"
+  spread "e" { over node.zone skew at most 1 at least 3 strict }
+  preempt "f" { allow when size(victims) < 9 keep 2 by size(victims) }
+  data "g" {
+    from objects "v1/Secret" by object.metadata.namespace
+    columns { last = max object.metadata.name.size() }
+  }
+  filter "g" { require data.g[pod.namespace].last < 9 }
 }
 """
 NEW = """\
@@ -173,6 +181,14 @@ policy a {
   filter "n" { require n < 2 }
   limit "c" { used node where node.ready at most 2 strict }
   limit "d" { all pods where true empty node at least 2 strict }
+  repair at most 5 per minute, at most 2 local data within "22:00" .. "06:30"
+  spread "e" { over node.zone at least 3 skew at most 1 strict }
+  preempt "f" { require size(victims) < 9 pick 2 least size(victims) }
+  data "g" {
+    from objects "v1/Secret" by object.metadata.namespace
+    columns { last = most object.metadata.name.size() }
+  }
+  filter "g" { require data.g[pod.namespace].last < 9 }
 }
 """
 

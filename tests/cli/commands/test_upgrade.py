@@ -28,6 +28,8 @@ BEFORE = (
     (r"= most (?=\w)", "= max "),
     (r"(from configmap \S+) file\b", r"\1 key"),
     (r"(query (?:\"[^\"\n]*\"|\w+)) by\b", r"\1 key"),
+    (r"(?m)(\d |^    )weight (?=\d|weight)", r"\1best effort weight "),
+    (r"(by \"\w+\") for at most", r"\1 stale after"),
     (r"\bexpect bind\b", "expect bound"),
     (r"\bexpect wait\b", "expect held"),
 )

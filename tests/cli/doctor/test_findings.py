@@ -132,7 +132,7 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             UNSCORED | BIND | {"ignorable": True},
             [("ignorable", "error"), ("ignorable", "warning")],
         ),
-        (STRICT.replace("strict }", "best effort weight 1 }"), ours(ignorable=True), []),
+        (STRICT.replace("strict }", "weight 1 }"), ours(ignorable=True), []),
         (STRICT.replace("{ limit", "{ mode audit limit"), UNSCORED | {"ignorable": True}, []),
         (
             'policy b in namespace "web" { bind "x" { require node.ready } }',
@@ -147,7 +147,7 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             [("missing-verb", "warning")],
         ),
         (
-            STRICT.replace("strict }", "best effort weight 1 }"),
+            STRICT.replace("strict }", "weight 1 }"),
             UNSCORED,
             [("missing-verb", "warning")],
         ),
@@ -283,7 +283,7 @@ def test_a_second_scheduler_is_not_told_to_take_placets_lease(
         (STRICT, ["error"], "With strict counts, put Placet **last**."),
         (None, ["warning"], "With strict counts, put Placet **last**."),
         (
-            STRICT.replace("strict }", "best effort weight 1 }"),
+            STRICT.replace("strict }", "weight 1 }"),
             [],
             "`placet doctor` says nothing then.",
         ),

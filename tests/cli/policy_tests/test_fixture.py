@@ -209,7 +209,7 @@ def test_test_that_cannot_be_set_up(
 
 POLICY = """cluster policy p {
   for pods where true
-  data "load" { from metrics stale after 2h }
+  data "load" { from metrics for at most 2h }
   filter "not hot" { require data.load[node.name].cpu < "6" missing pass }
 }
 """

@@ -148,7 +148,7 @@ async def prometheus(handler: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def load(url: str, times: str = "every 1s stale after 3s") -> TableSpec:
+def load(url: str, times: str = "every 1s for at most 3s") -> TableSpec:
     return spec_of(
         f'from prometheus "{url}" query "sum by (node) (a{{b=\'c\'}})" by "node" {times}'
     )
@@ -280,7 +280,7 @@ async def test_the_last_table_stays_until_it_is_stale() -> None:
         return answers.pop() if answers else await hostile(request, "unusable")
 
     async with prometheus(handle) as url, keeping() as kept:
-        kept.adopt(load(url, "every 1s stale after 60s"))
+        kept.adopt(load(url, "every 1s for at most 60s"))
         await kept.has_failed("unusable")
         assert (kept.rows, kept.status.is_stale) == ({"n1": (7.0,)}, False)
         answers.append(answer(("n1", "8"), ago=61.0))
@@ -346,7 +346,7 @@ async def test_a_source_that_was_down_is_asked_again_after_its_time(every: int) 
         return web.Response(status=503)
 
     async with prometheus(handle) as url, keeping() as kept:
-        kept.adopt(load(url, f"every {every}s stale after {3 * every}s"))
+        kept.adopt(load(url, f"every {every}s for at most {3 * every}s"))
         await kept.until(lambda: len(asked) == 6, 10 * every)
         pauses = [later - at for at, later in pairwise(asked)]
         assert max(pauses) < every + 1, pauses
@@ -442,7 +442,7 @@ def metrics(**cpu: str) -> dict[str, Any]:
 
 async def test_metrics_of_nodes(server: FakeApiServer, tmp_path: Path) -> None:
     async with keeping(server, tmp_path) as kept:
-        kept.adopt(spec_of("from metrics every 1s stale after 30s"))
+        kept.adopt(spec_of("from metrics every 1s for at most 30s"))
         error = await kept.has_failed("absent")
         assert error.startswith("the cluster has no metrics of nodes")
         server.single.folders.add(METRICS.rpartition("/")[0])

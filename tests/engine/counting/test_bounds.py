@@ -251,17 +251,17 @@ def test_hopeful_counts_each_in_flight_pod_where_it_suits_best() -> None:
         "the least of all domains": ("", numbers([3, 1, 2]), 1),
         "of eligible domains only": ("", numbers([3, 1, 2], domains=[True, False, True]), 2),
         "0 where there is no domain": ("", numbers([], domains=[]), 0),
-        "the least where there are as many domains": ("min domains 3", numbers([3, 1, 2]), 1),
-        "0 where domains are too few": ("min domains 4", numbers([3, 1, 2]), 0),
+        "the least where there are as many domains": ("at least 3", numbers([3, 1, 2]), 1),
+        "0 where domains are too few": ("at least 4", numbers([3, 1, 2]), 0),
         "0 where too few of the domains are eligible": (
-            "min domains 3",
+            "at least 3",
             numbers([3, 1, 2], domains=[True, False, True]),
             0,
         ),
     },
 )
 def test_global_minimum_of_a_spread(least_domains: str, counts: GroupCounts, wanted: int) -> None:
-    """The least count over the eligible domains; 0 if there are fewer than `min domains`."""
+    """The least count over the eligible domains; 0 if there are fewer than `min_domains`."""
     clause = clause_of(SPREAD % f"1 {least_domains}")
     assert clause.kind == "spread"
     assert (fewest(clause, counts) == wanted).all()
@@ -316,7 +316,7 @@ def test_too_few_domains_close_those_that_have_the_skew() -> None:
     """As KEP-3022 has it: with the global minimum at 0, no domain gets more than the skew."""
     counts = numbers([1, 1])
     assert open_groups(clause_of(SPREAD % "1"), counts).tolist() == [True, True]
-    assert open_groups(clause_of(SPREAD % "1 min domains 3"), counts).tolist() == [False, False]
+    assert open_groups(clause_of(SPREAD % "1 at least 3"), counts).tolist() == [False, False]
 
 
 @rows(
@@ -341,7 +341,7 @@ def test_whether_a_bound_can_close_every_group(clause: str, wanted: bool) -> Non
         "a spread falls evenly": (SPREAD % "1", numbers([0, 2, 4]), [100, 50, 0]),
         "even domains have 100": (SPREAD % "1", numbers([2, 2]), [100, 100]),
         "one pod apart is all of it": (SPREAD % "1", numbers([1, 2]), [100, 0]),
-        "too few domains count from 0": (SPREAD % "1 min domains 3", numbers([2, 4]), [50, 0]),
+        "too few domains count from 0": (SPREAD % "1 at least 3", numbers([2, 4]), [50, 0]),
         "ineligible domains keep within 0 and 100": (
             SPREAD % "1",
             numbers([1, 3, 9, 0], domains=[True, True, False, False]),

@@ -109,7 +109,7 @@ class Day:
         ),
         pytest.param(
             f"spread 's' {{ {WEB} over node.zone == 'x' skew at most 1"
-            " min domains now.getHours() < 8 ? 9 : 2 strict }",
+            " at least now.getHours() < 8 ? 9 : 2 strict }",
             "",
             "abc",
         ),

@@ -127,22 +127,22 @@ def spread(bound: str) -> str:
             "ab",
         ),
         "as many domains as the pod wants": (
-            spread("skew at most 1 min domains pod.priority + 2"),
+            spread("at least pod.priority + 2 skew at most 1"),
             [web("p", on="a"), web("q", on="c")],
             "abcd",
         ),
         "fewer domains than the pod wants": (
-            spread("skew at most 1 min domains pod.priority + 3"),
+            spread("at least pod.priority + 3 skew at most 1"),
             [web("p", on="a"), web("q", on="c")],
             "",
         ),
         "a negative number of domains is 0": (
-            spread("skew at most 1 min domains -1 - pod.priority"),
+            spread("skew at most 1 at least -1 - pod.priority"),
             [web("p", on="a"), web("q", on="c")],
             "abcd",
         ),
         "a number of domains that is missing rejects everywhere": (
-            spread('skew at most 1 min domains int(pod.annotations["none"])'),
+            spread('at least int(pod.annotations["none"]) skew at most 1'),
             [],
             "",
         ),
@@ -240,7 +240,7 @@ def test_missing_pass_lets_the_node_pass() -> None:
     ("missing", "wanted"), [("", [100, 0, 0, 0, 0]), (" missing 30", [100, 0, 0, 30, 30])]
 )
 def test_points_of_a_best_effort_bound(missing: str, wanted: list[float]) -> None:
-    text = limit(f"node at most {SLOTS}", f"best effort weight 5{missing}")
+    text = limit(f"node at most {SLOTS}", f"weight 5{missing}")
     counting = counting_of(NODES, [web("p", on="b")])
     evaluation = evaluation_of(frame_of(ASKED), report=Reports())
     clauses = CountClauses(clauses_of(text), evaluation)

@@ -54,7 +54,7 @@ def names(mask: Mask) -> str:
 def test_spreads_share_their_groups() -> None:
     """Each gives the points that it gives alone, and reports what fails."""
     bad = 'node.labels["cap"] == "spot" ? string(1 / size(node.spec.taints)) : node.labels["zone"]'
-    zones = 'spread "{}" {{ pods where {} nodes {} over {} skew at most 1 best effort weight {} }}'
+    zones = 'spread "{}" {{ pods where {} nodes {} over {} skew at most 1 weight {} }}'
     written = [
         zones.format("a", IS_WEB, "eligible", 'node.labels["zone"]', 1),
         zones.format("b", 'peer.labels["app"] == "db"', "eligible", 'node.labels["zone"]', 2),
@@ -74,7 +74,7 @@ def test_spreads_share_their_groups() -> None:
 def test_spreads_over_other_nodes_have_other_groups() -> None:
     """They count in the same domains, but one leaves out a cordoned node."""
     nodes = [*NODES[:2], node("c", labels={"zone": "y"}, unschedulable=True), NODES[3]]
-    every = spread("nodes all best effort weight 5")
+    every = spread("nodes all weight 5")
     eligible = every.replace("nodes all", "nodes eligible").replace('"z"', '"y"')
     counting = counting_of(nodes, [web("p", on="a")])
     assert terms(counting, every + eligible) == terms(counting, every) + terms(counting, eligible)
@@ -147,7 +147,7 @@ def test_hopeful_is_without_the_pods_in_flight() -> None:
             ["s: division by zero"],
         ),
         "a best-effort clause closes nothing": (
-            f"{share('at most 1')} {spread('best effort weight 5')}",
+            f"{share('at most 1')} {spread('weight 5')}",
             ASKED,
             ["s"],
             [],
@@ -165,7 +165,7 @@ def test_strict_clauses_that_apply(
     assert [headroom.clause.count.name for headroom in found] == wanted
     assert heard.heard == reports
     assert clauses.strict is bool(wanted)
-    assert clauses.soft is ("best effort" in text)
+    assert clauses.soft is ("weight" in text)
 
 
 # ---- points of best-effort clauses
@@ -183,15 +183,15 @@ def terms(counting: Counting, text: str) -> list[tuple[float, list[float]]]:
     ("text", "wanted"),
     {
         "by domain, and 0 for a node without one": (
-            spread("best effort weight 5"),
+            spread("weight 5"),
             [(5, [0, 0, 100, 0])],
         ),
         "`missing 30` for a node without one": (
-            spread("best effort weight 5 missing 30"),
+            spread("weight 5 missing 30"),
             [(5, [0, 0, 100, 30])],
         ),
         "by side": (
-            share("at most 1").replace("strict", "best effort weight 2"),
+            share("at most 1").replace("strict", "weight 2"),
             [(2, [0, 100, 100, 100])],
         ),
         "a strict clause has none": (spread(), []),
@@ -204,7 +204,7 @@ def test_terms_of_the_mean(text: str, wanted: list[tuple[float, list[float]]]) -
 def test_points_count_in_flight_pods_where_they_likely_end() -> None:
     counting = counting_of(NODES)
     counting.offer(web("p"), "a", "c", best="c")
-    assert terms(counting, spread("best effort weight 5")) == [(5, [100, 100, 0, 0])]
+    assert terms(counting, spread("weight 5")) == [(5, [100, 100, 0, 0])]
 
 
 # ---- what finds a place within several shares

@@ -18,7 +18,7 @@ from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of, peer_of, registry_of
 
 NAMES = ["n1", "n2"]
-DATA = 'data "t" { from file "t.csv" by "key" columns { most: int, kind: string } stale after 60s }'
+DATA = 'data "t" { from file "t.csv" by "key" columns { most: int, kind: string } for at most 60s }'
 
 
 class World:

@@ -121,7 +121,7 @@ class Scheduler:
             waiting(3),
             "b",
         ),
-        "best effort: all": (SPREAD.replace("strict", "best effort weight 1"), [], "abcd"),
+        "best effort: all": (SPREAD.replace("strict", "weight 1"), [], "abcd"),
     },
 )
 def test_nodes_that_are_offered(clauses: str, pods: Sequence[Object], wanted: str) -> None:
@@ -306,7 +306,7 @@ SHARE = 'share "s" { of pods where true on nodes where true exactly 9 strict }'
         (ONE, "ReplicaSet", 30, False),
         (ONE, "StatefulSet", 0, False),
         ('limit "all" { pods where true per node at most 9 strict }', "ReplicaSet", 0, False),
-        ('limit "soft" { per node at most 1 best effort weight 5 }', "ReplicaSet", 0, False),
+        ('limit "soft" { per node at most 1 weight 5 }', "ReplicaSet", 0, False),
         (SHARE, "ReplicaSet", 0, True),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_policy_in_audit_mode_rejects_nothing_and_says_what_it_would() -> None
         "not its `when`": ('score "x" weight 1 when pod.priority > 0 { value 1 }', False),
         "a strict count": ('spread "x" { over node.zone skew at most 1 strict }', False),
         "a best-effort count": (
-            'spread "x" { over node.zone skew at most 1 best effort weight 2 }',
+            'spread "x" { over node.zone skew at most 1 weight 2 }',
             True,
         ),
     },

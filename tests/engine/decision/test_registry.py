@@ -215,7 +215,7 @@ def test_a_policy_for_use_alone_is_not_in_force() -> None:
         "a filter counts nothing": (REJECTS, False, False),
         "a strict limit counts": ('limit "l" { per node at most 1 strict }', True, False),
         "a best-effort limit counts, as a preference": (
-            'limit "l" { per node at most 1 best effort weight 1 }',
+            'limit "l" { per node at most 1 weight 1 }',
             True,
             True,
         ),

@@ -177,7 +177,7 @@ def test_names_alone_may_be_of_nodes_that_are_about_to_be_known() -> None:
 
 def test_scores_of_templates() -> None:
     rules = f"""score "zone" weight 1 {{ value node.zone == "a" ? 100 : 0 }}
-      limit "few" {{ {WEB} per zone at most 1 best effort weight 1 }}"""
+      limit "few" {{ {WEB} per zone at most 1 weight 1 }}"""
     engine = engine_of(rules, cluster())
     nodes = [template("t-1", "a"), template("t-2", "c")]
     scores = engine.prioritize(raw(web("waits")), ["t-1", "t-2"], list(map(raw, nodes)), math.inf)

@@ -161,7 +161,7 @@ def test_what_other_pods_lack_is_reported_once_for_each_change() -> None:
 
 
 def test_best_effort_prefers_nodes_with_room() -> None:
-    clauses = f'limit "l" {{ {SUM} per node at most 2 best effort weight 10 }}'
+    clauses = f'limit "l" {{ {SUM} per node at most 2 weight 10 }}'
     burst = Burst(clauses, {"p": "1"}, {"a": "2", "b": "1"})
     assert burst.ask("p") == NODES
     scores = burst.engine.prioritize(raw(burst.pods["p"]), list(NODES), None, math.inf)

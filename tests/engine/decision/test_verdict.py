@@ -224,7 +224,7 @@ def test_a_pod_that_is_not_asked_about_again_is_forgotten() -> None:
     [
         'share "a" { of ' + WEB + ' on nodes where node.zone == "a" at most 0 strict }',
         'filter "f" { require node.zone == "b" }',
-        share("at least 4").replace(" strict", " best effort weight 1"),
+        share("at least 4").replace(" strict", " weight 1"),
     ],
 )
 def test_what_is_no_lower_bound_is_never_unmet(clauses: str) -> None:

@@ -33,9 +33,7 @@ def part(clause: str, head: str = "cluster policy p") -> Part | Left:
     ],
 )
 def test_a_spread_is_a_spread_constraint(nodes: str, affinity: str, taints: str) -> None:
-    found = part(
-        f'spread "c" {{ {SAME} {nodes} over node.zone skew at most 2 min domains 3 strict }}'
-    )
+    found = part(f'spread "c" {{ {SAME} {nodes} over node.zone at least 3 skew at most 2 strict }}')
     constraint = {
         "maxSkew": 2,
         "topologyKey": ZONE,
@@ -194,6 +192,6 @@ def test_what_stays_in_placet(clause: str, reason: str) -> None:
 
 def test_a_preference_is_no_part() -> None:
     (policy,) = checked(
-        f'cluster policy p {{ limit "c" {{ {SAME} per node at most 1 best effort weight 5 }} }}'
+        f'cluster policy p {{ limit "c" {{ {SAME} per node at most 1 weight 5 }} }}'
     )
     assert [*parts_of(policy, CODEC.pod(raw(POD)), FROZEN, ())] == []

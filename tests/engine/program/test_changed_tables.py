@@ -25,7 +25,7 @@ NODES = [f"n{number}" for number in range(8)]
 POLICY = """
 cluster policy p {
   for pods where true
-  data "load" { from metrics stale after 60s }
+  data "load" { from metrics for at most 60s }
   data "rows" { from file "x.csv" by "node" columns { room: double } }
   filter "kind" { require node.labels["kind"] != "a" message "of kind a" }
   filter "load" { require data.load[node.name].cpu < quantity("4") message "hot" missing pass }

@@ -48,7 +48,7 @@ def test_share() -> None:
     program = compiled(
         'share "s" { of placed pods where peer.labels["team"] != pod.labels["team"]'
         ' on nodes where node.labels["pool"] == "spot" at most 40% strict }'
-        ' share "r" { of replicas on nodes where true at least 2 best effort weight 3 }'
+        ' share "r" { of replicas on nodes where true at least 2 weight 3 }'
     )
     share, replicas = program.counts
     frame = frame_for(program)
@@ -65,9 +65,9 @@ def test_share() -> None:
 def test_spread_and_limit() -> None:
     """Domains are read from the node; without a `pods` line the workload's pods count."""
     program = compiled(
-        'spread "s" { over node.zone skew at most 2 min domains 3 best effort weight 1 }'
+        'spread "s" { over node.zone at least 3 skew at most 2 weight 1 }'
         ' limit "l" { all pods where peer.priority > 5 per node.labels["pool"]'
-        ' at most 1 best effort weight 1 } limit "n" { per node at least 1 best effort weight 1 }'
+        ' at most 1 weight 1 } limit "n" { per node at least 1 weight 1 }'
     )
     spread, limit, _ = program.counts
     frame = frame_for(program)

@@ -26,7 +26,7 @@ SCORE = 'score "s" weight 1 { value data.load[node.name].cpu range "4" .. "0" mi
 class World:
     """Nodes, an engine with rules about a table, and a clock."""
 
-    def __init__(self, rules: str = RULE, source: str = "from metrics stale after 60s") -> None:
+    def __init__(self, rules: str = RULE, source: str = "from metrics for at most 60s") -> None:
         self.nanos = 1_000 * SECOND
         self.cache = cache = Cache()
         # An engine that is called often within a short time reports a loop.

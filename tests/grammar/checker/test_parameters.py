@@ -97,7 +97,7 @@ def test_a_value_stands_in_every_part_of_a_policy() -> None:
         detail "{<w>}"
       }
       score "s" weight <w> { value pool == <t> }
-      share "x" { of replicas on nodes where pool == <t> at most 40% best effort weight <w> }
+      share "x" { of replicas on nodes where pool == <t> at most 40% weight <w> }
       limit "l" {
         pods where peer.labels[<k>] == <t> per node.labels[<k>] at most 3 strict
       }
@@ -152,7 +152,7 @@ def test_a_mistake_in_a_declaration_is_one_error(
         ('score "s" weight k { value 1 }', ("P0105", "this is a string, not a number")),
         ('score "s" weight m { value 1 }', ("P0101", "unknown name `m`")),
         (
-            "limit 'l' { per node at most 1 best effort weight b }",
+            "limit 'l' { per node at most 1 weight b }",
             ("P0204", "`-1` is not a weight"),
         ),
         ("limit 'l' { per node at most b strict }", ("P0204", "`-1` is not a number of pods")),

@@ -56,9 +56,9 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         ),
         (
             "repair every 5m",
-            '`at`, as in `repair at most 1 per minute between "22:00" and "06:00"`',
+            '`at`, as in `repair at most 1 per minute within "22:00" .. "06:00"`',
         ),
-        ("repair", '`at`, as in `repair at most 1 per minute between "22:00" and "06:00"`'),
+        ("repair", '`at`, as in `repair at most 1 per minute within "22:00" .. "06:00"`'),
         ("use base", 'a string, as in `use "base"`'),
         ("let zone node.zone", "`=`, as in `let zone = node.zone`"),
         (
@@ -67,11 +67,11 @@ def test_a_shape_is_read_as_it_stands(word: str) -> None:
         ),
         (
             "data load { from metrics }",
-            'a string, as in `data "load" { from metrics every 30s stale after 90s }`',
+            'a string, as in `data "load" { from metrics every 30s for at most 90s }`',
         ),
         (
             'data "load" { columns { a b } from metrics }',
-            '`:` or `=`, as in `data "load" { from metrics every 30s stale after 90s }`',
+            '`:` or `=`, as in `data "load" { from metrics every 30s for at most 90s }`',
         ),
         (
             'data "load" { from configmap "shop/racks" by "rack" }',

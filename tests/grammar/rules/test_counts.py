@@ -11,7 +11,7 @@ SPOT = 'node.labels["cap"] == "spot"'
 
 
 def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", head: str = "") -> str:
-    strength = "" if "best effort" in bound else "strict"
+    strength = "" if "weight" in bound else "strict"
     return f'share "{name}" {head} {{ of {of} on nodes where {on} {bound} {strength} }}'
 
 
@@ -54,7 +54,7 @@ def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", hea
             [],
         ),
         "not with a best-effort share": (
-            share("at least 6", "a") + share("at most 4 best effort weight 50", "b"),
+            share("at least 6", "a") + share("at most 4 weight 50", "b"),
             [],
         ),
     },
@@ -88,7 +88,7 @@ def test_what_no_workload_can_satisfy_is_an_error(one: str, other: str, wanted: 
         "over 100%": ("let n = 101 " + share("at most n%"), ["P0204 at most n%"]),
         "no skew": ('let n = 0 spread "s" { over node.zone skew at most n strict }', ["P0204 n"]),
         "no domains": (
-            'spread "s" { over node.zone skew at most 1 min domains 1 - 1 strict }',
+            'spread "s" { over node.zone at least 1 - 1 skew at most 1 strict }',
             ["P0204 1 - 1"],
         ),
         "not a range to 0": ('let n = 3 score "s" weight 1 { value 1 range n .. 0 }', []),
@@ -148,7 +148,7 @@ def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
             ["P0111 node.pods"],
         ),
         "a group, in a number of domains": (
-            'spread "s" { over zone skew at most 1 min domains size(zone.value) strict }',
+            'spread "s" { over zone at least size(zone.value) skew at most 1 strict }',
             ["P0111 zone.value"],
         ),
         "the time, in a range": ('score "s" weight 1 { value 1 range 0 .. now.getHours() }', []),

@@ -35,7 +35,7 @@ PODS = "pods where true per"
         'filter "f" { require rack.all(i, n, i >= 0 && n.ready) }',
         f'limit "l" {{ {PODS} node at most rack.nodes strict }}',
         f'limit "l" {{ {PODS} rack at most 2 * rack.nodes strict }}',
-        f'limit "l" {{ {PODS} rack at most int(rack.labels["most"]) best effort weight 1 }}',
+        f'limit "l" {{ {PODS} rack at most int(rack.labels["most"]) weight 1 }}',
         f'let most = rack.nodes limit "l" {{ {PODS} rack at most most strict }}',
         'preempt "p" { protect pods where rack.nodes < 2 require rack.nodes > size(victims) }',
         'def few(n: int): bool = n < 3 filter "f" { require few(rack.nodes) }',

@@ -34,7 +34,7 @@ def limit(parts: str, *, where: str = OTHERS, selector: str = "", when: str = ""
             limit('per node at most int(node.labels["n"]) strict'),
             ['P0130 at most int(node.labels["n"])'],
         ),
-        (limit("per node at most 1 best effort weight 2"), ["P0130 best effort weight 2"]),
+        (limit("per node at most 1 weight 2"), ["P0130 weight 2"]),
         (limit("used node at most 1 strict"), ['P0130 "l"']),
         (limit("per node at most 1 strict", where=""), ['P0130 "l"']),
         (

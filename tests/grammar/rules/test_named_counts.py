@@ -75,7 +75,7 @@ def test_a_strict_bound_reads_four_counts() -> None:
     limit = 'limit "l" {{ pods where true per cluster at most {} {} }}'
     four, five = (" + ".join(f"c{i}" for i in range(n)) for n in (4, 5))
     assert errors(items + limit.format(four, "strict")) == []
-    assert errors(items + limit.format(five, "best effort weight 1")) == []
+    assert errors(items + limit.format(five, "weight 1")) == []
     assert errors(items + limit.format(five, "strict")) == [f"P0139 at most {five}"]
 
 

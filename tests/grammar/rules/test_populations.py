@@ -40,7 +40,7 @@ OWN = 'pods where peer.labels["app"] == pod.labels["app"]'
     not of other pods
          | WEB limit "l" { pods where peer.labels["app"] == "db" per node at most 0 strict }
     not of pods that differ     | limit "l" { PEER per node at least 2 strict }
-    not a preference            | limit "l" { per node exactly 1 best effort weight 1 }
+    not a preference            | limit "l" { per node exactly 1 weight 1 }
     not of a state              | limit "l" { ended pods where true per node at most 0 strict }
     """  # noqa: E501
 )

@@ -37,10 +37,10 @@ def repair(text: str) -> Repair:
     ("text", "wanted"),
     [
         ("at most 5 per minute", Repair(5)),
-        ("at most 5 per minute, 2 at once", Repair(5, 2)),
+        ("at most 5 per minute, at most 2", Repair(5, 2)),
         ("at most 5 per minute local data", Repair(5, local_data=True)),
         (
-            'at most 1000 per minute, 7 at once local data between "22:00" and "06:30"',
+            'at most 1000 per minute, at most 7 local data within "22:00" .. "06:30"',
             Repair(1000, 7, local_data=True, begins=22 * 60, ends=6 * 60 + 30),
         ),
     ],
@@ -51,13 +51,13 @@ def test_it_is_read_and_printed_as_it_is_written(text: str, wanted: Repair) -> N
 
 
 def test_its_layout() -> None:
-    source = policy(f"repair   at most 5\n per minute ,\n 1 at once\n {READY}")
+    source = policy(f"repair   at most 5\n per minute ,\n at\n most 1\n {READY}")
     file, _ = parse_file(source)
     assert "\n  repair at most 5 per minute\n" in format_file(file, source)
 
 
 def test_a_number_may_begin_with_zeros() -> None:
-    assert repair("at most 005 per minute, 0x2 at once") == Repair(5, 2)
+    assert repair("at most 005 per minute, at most 0x2") == Repair(5, 2)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_number_may_begin_with_zeros() -> None:
     [
         ("repair at most 0 per minute", "P0204 0"),
         ("repair at most 1001 per minute", "P0204 1001"),
-        ("repair at most 5 per minute, 0 at once", "P0204 0"),
-        ('repair at most 5 per minute between "24:00" and "06:00"', 'P0204 "24:00"'),
-        ('repair at most 5 per minute between "6:00" and "07:00"', 'P0204 "6:00"'),
-        ('repair at most 5 per minute between "06:00" and "06:00"', 'P0204 "06:00"'),
+        ("repair at most 5 per minute, at most 0", "P0204 0"),
+        ('repair at most 5 per minute within "24:00" .. "06:00"', 'P0204 "24:00"'),
+        ('repair at most 5 per minute within "6:00" .. "07:00"', 'P0204 "6:00"'),
+        ('repair at most 5 per minute within "06:00" .. "06:00"', 'P0204 "06:00"'),
         ("repair at most 5 per hour", "P0001 hour"),
         ("repair at most 5 per minute repair at most 6 per minute", "P0201"),
     ],
@@ -78,11 +78,11 @@ def test_what_it_cannot_be(items: str, wanted: str) -> None:
 
 
 def test_the_time_of_the_day() -> None:
-    night = repair('at most 5 per minute between "22:00" and "06:30"')
+    night = repair('at most 5 per minute within "22:00" .. "06:30"')
     assert [night.allows(minute) for minute in (21 * 60 + 59, 22 * 60, 0, 389, 390, 720)] == [
         *(False, True, True, True, False, False),
     ]
-    noon = repair('at most 5 per minute between "11:00" and "12:00"')
+    noon = repair('at most 5 per minute within "11:00" .. "12:00"')
     assert [noon.allows(minute) for minute in (659, 660, 719, 720)] == [False, True, True, False]
     assert all(Repair(1).allows(minute) for minute in (0, 720, 1439))
     assert [minute_of(text) for text in ("00:00", "23:59", "24:00", "1:00", "aa:bb", "")] == [

@@ -98,8 +98,8 @@ def test_every_clause_parses() -> None:
             filter "f" when true { require true require false message "m {pod.name} {{}}" detail "d"
             missing pass } score "s" weight -10 when true { value 1 range "0Gi" .. "64Gi" missing 3
             } share "h" { of replicas on nodes where true exactly 3 strict } share "i" { of placed
-            pods where true on nodes where true at least 12.5% rounding down best effort weight 3 }
-            spread "p" { all pods where true over node.zone skew at most 2 min domains 3 strict }
+            pods where true on nodes where true at least 12.5% rounding down weight 3 }
+            spread "p" { all pods where true over node.zone at least 3 skew at most 2 strict }
             limit "l" { pods where true per zone at most 1 strict missing fail }
             preempt "e" { protect pods where true require true pick 1 least size(victims) }
             bind "b" { require true }

@@ -96,7 +96,7 @@ async def test_the_rate_is_kept_over_an_edit() -> None:
 
 
 async def test_several_at_once() -> None:
-    text = SHARE.replace("6 per minute", "100 per minute, 3 at once")
+    text = SHARE.replace("6 per minute", "100 per minute, at most 3")
     async with cluster(text, workloads=[Workload("web", 10)]) as found:
         found.place("web", "s0", 10)
         await until(found, lambda: found.on("web")["d0"] == 6)

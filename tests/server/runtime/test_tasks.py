@@ -251,7 +251,7 @@ async def test_a_duty_that_fails_is_seen_and_stops_no_other(
 DATA = """\
 cluster policy hot {
   for pods where true
-  data "load" { from metrics every 1s stale after 30s }
+  data "load" { from metrics every 1s for at most 30s }
   data "prices" { from file "prices.csv" by "type" columns { hour: double } }
   filter "not hot" {
     require data.load[node.name].cpu < quantity("4") && size(data.prices) > 0 missing pass
