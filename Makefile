@@ -98,7 +98,7 @@ ui-test: .venv/stamp  ## show the page in chromium, and policies in Neovim, or s
 
 screenshots: ui-test  ## copy pictures of the page into the docs
 	for name in home-1440-light home-390-dark verdict-1440-dark decisions-1440-light \
-	    node-1440-light why-390-dark policy-1440-light trial-1440-light gang-1440-light \
+	    node-1440-light why-390-dark policies-1440-light policy-1440-light trial-1440-light gang-1440-light \
 	    place-1440-light trends-1440-light; do \
 	  cp build/screenshots/page-$$name.png docs/; done
 

@@ -166,13 +166,17 @@ def test_why_is_three_blocks_on_a_page_or_two(page: Page, nodes: int, most: int)
         ).to_be_visible()
 
 
-def test_numbers_have_three_digits(page: Page, demo: Demo) -> None:
+def test_numbers_have_three_digits_and_texts_are_whole(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/pods/ml/train-large-0x/general-a1")
     values = page.get_by_role("region", name="Node general-a1").locator("code.value")
     expect(values.first).to_be_attached()
     texts = values.all_text_contents()
     assert any(re.fullmatch(r"\d\.\d\d", text) for text in texts), texts
     assert not [text for text in texts if re.search(r"\d\.\d{4,}", text)]
+    page.goto(f"{demo.view}/ui/#/pods/{POD}/general-c1")
+    values = page.get_by_role("region", name="Node general-c1").locator("code.value")
+    expect(values.filter(has_text='"').first).to_have_text(re.compile(r'^"[\d:T-]+\.\d{9}Z"$'))
+    expect(values.filter(has_not_text='"').last).to_have_text(re.compile(r"^[\d:T-]+Z$"))
 
 
 def test_the_parts_of_a_score_add_up_to_the_answer(page: Page, demo: Demo) -> None:

@@ -47,11 +47,16 @@ cluster policy ready { filter "ready" { require !node.spec.unschedulable message
 # What only a replica has, or only a command: who answers and when, offers, and decisions. A command
 # offers nodes, so it tells those that are held back apart, and scores the others alone.
 APART = ("replica", "at", "heldBack", "then", "changes", "version", "rows", "caveat", "node")
-SHOWN = """() => ({
-  cause: document.querySelector(".cause")?.innerText ?? "",
-  answer: document.querySelector(".answer").innerText,
-  text: document.querySelector("main").innerText,
-})"""
+# With what is folded, and with the rows that come when they are asked for.
+SHOWN = """async () => {
+  for (const each of document.querySelectorAll("main li > button")) each.click();
+  for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
+  return {
+    cause: document.querySelector(".cause")?.innerText ?? "",
+    answer: document.querySelector(".answer").innerText,
+    text: document.querySelector("main").textContent,
+  };
+}"""
 
 
 def cluster(chance: random.Random) -> tuple[list[Object], list[Object]]:

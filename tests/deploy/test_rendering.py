@@ -603,6 +603,19 @@ def test_monitoring_is_that_of_the_files() -> None:
     assert json.loads(dashboard) == json.loads((CHART / "files" / "dashboard.json").read_text())
 
 
+def test_the_history_of_the_page_outlives_the_pod_on_a_volume() -> None:
+    values = (
+        "config.history=/history/placet,extraVolumeMounts[0].name=history,"
+        "extraVolumeMounts[0].mountPath=/history,extraVolumes[0].name=history,"
+        "extraVolumes[0].persistentVolumeClaim.claimName=placet-history"
+    )
+    objects = rendered("--kube-version", "1.36.0", "--set", values)
+    assert configuration(objects)["history"] == "/history/placet"
+    assert {"name": "history", "mountPath": "/history"} in container(objects)["volumeMounts"]
+    volume = {"name": "history", "persistentVolumeClaim": {"claimName": "placet-history"}}
+    assert volume in pod_of(objects)["spec"]["volumes"]
+
+
 # ---- what is refused
 
 

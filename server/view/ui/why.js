@@ -183,9 +183,9 @@ function Terms({ terms }) {
 
 const short = (number) => Number(number.toFixed(2)).toLocaleString("en");
 
-// A value with three digits of a fraction and without parts of a second.
-const brief = (text) => text.replace(/(:\d\d)\.\d+Z/g, "$1Z")
-  .replace(/(?<![\w.:"])\d+\.\d{2,}(?![\w.]*")/g, (number) => digits(Number(number)));
+// A value with three digits and without parts of a second; one with texts is shown as it is.
+const brief = (text) => text.includes('"') ? text : text.replace(/(:\d\d)\.\d+Z/g, "$1Z")
+  .replace(/(?<![\w.:])\d+\.\d{2,}/g, (number) => digits(Number(number)).replaceAll(",", ""));
 
 // ---- then
 
