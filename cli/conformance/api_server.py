@@ -1,14 +1,14 @@
 """A stand-in for an API server on loopback: what an extender needs to start, and to bind pods.
 
-It has the objects of a cluster; every other list is empty, and every other object that is written
-is answered with itself. It keeps the Bindings that it gets. Without it an extender that reads a
-cluster could be held to the contract in a cluster only.
+It has the objects of a cluster, and those that are written. It keeps the Bindings that it gets.
+Without it an extender that reads a cluster could be held to the contract in a cluster only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -17,14 +17,24 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
 from cli.conformance.exchange import ConformanceCluster, Json, merge_patched
 
-_HELD = ("nodes", "pods")
 _KINDS = {"nodes": "Node", "pods": "Pod"}
-_INITIAL_END = "k8s.io/initial-events-end"
+_VERBS = ["get", "list", "watch"]
+_RESOURCES = [
+    {"name": name, "singularName": "", "namespaced": name == "pods", "kind": kind, "verbs": _VERBS}
+    for name, kind in _KINDS.items()
+]
+# What clients look up before they ask for objects; only the core group has any.
+_FIXED: Mapping[str, object] = {
+    "/version": {"major": "1", "minor": "36", "gitVersion": "v1.36.0"},
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": _RESOURCES},
+    **dict.fromkeys(("/healthz", "/livez", "/readyz"), "ok"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,84 +49,95 @@ class ReceivedBinding:
 
 @dataclass(slots=True)
 class StandInApi:
-    """A stand-in with its objects by resource and `namespace/name`, and the Bindings that came."""
+    """A stand-in with its objects by resource and key, and the Bindings that came."""
 
-    objects: dict[str, dict[str, Json]]
+    objects: dict[str, dict[str, Json]] = field(default_factory=lambda: defaultdict(dict))
     bindings: list[ReceivedBinding] = field(default_factory=list)
     refuses_bindings: bool = False
     url: str = ""
     _version: int = 100
-    _watches: list[tuple[str, asyncio.Queue[bytes]]] = field(default_factory=list)
-    _written: dict[str, Json] = field(default_factory=dict)
+    _watches: list[tuple[str, asyncio.Queue[Json]]] = field(default_factory=list)
 
-    def add_pod(self, pod: Json) -> None:
-        """Creates a pod, which open watches see."""
-        self._store("pods", _key(pod), pod, "ADDED")
+    def add(self, resource: str, item: Json) -> Json:
+        """Creates an object, or replaces it, which open watches see; the object as it is kept."""
+        held, metadata = self.objects[resource], item.get("metadata") or {}
+        key = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+        self._version += 1
+        item = {**item, "metadata": {**metadata, "resourceVersion": str(self._version)}}
+        event = {"type": "MODIFIED" if key in held else "ADDED", "object": item}
+        held[key] = item
+        for watched, events in self._watches:
+            if watched == resource:
+                events.put_nowait(event)
+        return item
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answers any request of a client of Kubernetes."""
-        body = await request.read()
+        if (fixed := _FIXED.get(request.path.rstrip("/"))) is not None:
+            return web.json_response(fixed)
         parts = request.path.strip("/").split("/")
-        if request.path == "/version":
-            return web.json_response({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
-        if request.path.startswith(("/healthz", "/livez", "/readyz")):
-            return web.Response(text="ok")
-        if len(parts) <= 2 or parts[:1] == ["openapi"]:
-            return _discovery(parts)
-        if parts[-1] == "binding":
-            return self._bind(f"{parts[3]}/{parts[5]}", json.loads(body))
-        if request.method != "GET":
-            return self._write(request, body)
-        resource, name = _asked(parts)
-        if name:
-            found = self._object(request.path, resource, name)
-            return web.json_response(found) if found is not None else _status(404, "NotFound")
-        if request.query.get("watch") in ("true", "1"):
-            return await self._watch(request, resource)
-        items = list(self.objects.get(resource, {}).values())
-        kind = items[0]["kind"] if items else _KINDS.get(resource, "")
+        rest = parts[2:] if parts[0] == "api" else parts[3:]
+        namespace = rest[1] if rest[:1] == ["namespaces"] and len(rest) > 2 else ""
+        resource, name, part, *_ = (*rest[2 if namespace else 0 :], "", "", "")
+        held, key = self.objects[resource], "/".join(filter(None, (namespace, name)))
+        if not resource or (request.method == "GET" and name and key not in held):
+            return _status(HTTPStatus.NOT_FOUND)
+        if request.method == "GET" and name:
+            return web.json_response(held[key])
+        if request.method == "GET":
+            is_watch = request.query.get("watch") in ("true", "1")
+            return await self._watch(request, resource) if is_watch else self._list(resource)
+        if request.method == "DELETE":
+            held.pop(key, None)
+            return _status(HTTPStatus.OK)
+        try:
+            given = json.loads(await request.read() or b"{}")
+        except ValueError:
+            return _status(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        if part == "binding":
+            return self._bind(key, given)
+        if resource.endswith("accessreviews"):
+            return web.json_response({**given, "status": {"allowed": True}}, status=201)
+        if request.method == "PATCH":
+            patched = _edited if isinstance(given, list) else merge_patched
+            given = patched(held.get(key, {}), given)
+        status = 201 if request.method == "POST" else 200
+        return web.json_response(self.add(resource, given), status=status)
+
+    def _list(self, resource: str) -> web.Response:
+        items = list(self.objects[resource].values())
+        first = items[0] if items else {"kind": _KINDS.get(resource, "")}
         listed = {
-            "kind": f"{kind}List",
-            "apiVersion": items[0].get("apiVersion", "v1") if items else "v1",
+            "kind": f"{first.get('kind', '')}List",
+            "apiVersion": first.get("apiVersion", "v1"),
             "metadata": {"resourceVersion": str(self._version)},
             "items": items,
         }
         return web.json_response(listed)
 
-    def _object(self, path: str, resource: str, name: str) -> Json | None:
-        return self.objects.get(resource, {}).get(name) or self._written.get(path)
-
     async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        lines: asyncio.Queue[bytes] = asyncio.Queue()
+        events: asyncio.Queue[Json] = asyncio.Queue()
         if request.query.get("sendInitialEvents") == "true":
-            for each in self.objects.get(resource, {}).values():
-                lines.put_nowait(_event("ADDED", each))
-            annotations = {_INITIAL_END: "true"}
+            for each in self.objects[resource].values():
+                events.put_nowait({"type": "ADDED", "object": each})
+            annotations = {"k8s.io/initial-events-end": "true"}
             metadata = {"resourceVersion": str(self._version), "annotations": annotations}
             end = {"kind": _KINDS.get(resource, ""), "apiVersion": "v1", "metadata": metadata}
-            lines.put_nowait(_event("BOOKMARK", end))
-        watch = (resource, lines)
+            events.put_nowait({"type": "BOOKMARK", "object": end})
+        watch = (resource, events)
         self._watches.append(watch)
         try:
             while True:
-                await response.write(await lines.get())
+                await response.write(json.dumps(await events.get()).encode() + b"\n")
         except ConnectionError:
             return response
         finally:
             self._watches.remove(watch)
 
-    def _store(self, resource: str, key: str, item: Json, event: str) -> None:
-        self._version += 1
-        item["metadata"]["resourceVersion"] = str(self._version)
-        self.objects.setdefault(resource, {})[key] = item
-        for watched, lines in self._watches:
-            if watched == resource:
-                lines.put_nowait(_event(event, item))
-
     def _bind(self, key: str, binding: Json) -> web.Response:
-        metadata = binding.get("metadata") or {}
+        uid = (binding.get("metadata") or {}).get("uid") or ""
         node = (binding.get("target") or {}).get("name", "")
         pod = self.objects["pods"].get(key)
         status = HTTPStatus.CREATED
@@ -124,63 +145,29 @@ class StandInApi:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
         elif pod is None:
             status = HTTPStatus.NOT_FOUND
-        elif pod["spec"].get("nodeName") or metadata.get("uid", "") not in (
-            "",
-            pod["metadata"]["uid"],
-        ):
+        elif pod["spec"].get("nodeName") or uid not in ("", pod["metadata"]["uid"]):
             status = HTTPStatus.CONFLICT
-        self.bindings.append(ReceivedBinding(key, metadata.get("uid") or "", node, status))
-        if pod is None or status is not HTTPStatus.CREATED:
-            return _status(status, status.phrase.replace(" ", ""))
-        pod["spec"]["nodeName"] = node
-        self._store("pods", key, pod, "MODIFIED")
-        return _status(status, "")
-
-    def _write(self, request: web.Request, body: bytes) -> web.Response:
-        """Takes an object, as a Lease, an Event or a patch of a pod."""
-        resource, name = _asked(request.path.strip("/").split("/"))
-        if request.method == "DELETE":
-            self._written.pop(request.path, None)
-            return _status(200, "")
-        try:
-            given = json.loads(body or b"{}")
-        except ValueError:
-            return _status(415, "UnsupportedMediaType")
-        if "accessreviews" in request.path:
-            return web.json_response({**given, "status": {"allowed": True}}, status=201)
-        known = self._object(request.path, resource, name) or {}
-        if request.method == "PATCH":
-            given = (
-                _edited(known, given) if isinstance(given, list) else merge_patched(known, given)
-            )
-        if not isinstance(given, dict):
-            return _status(400, "BadRequest")
-        metadata = given.setdefault("metadata", {})
-        self._version += 1
-        metadata["resourceVersion"] = str(self._version)
-        if resource in _HELD and name in self.objects.get(resource, {}):
-            self._store(resource, name, given, "MODIFIED")
         else:
-            path = request.path if name else f"{request.path}/{metadata.get('name', '')}"
-            self._written[path] = given
-        return web.json_response(given, status=201 if request.method == "POST" else 200)
+            self.add("pods", {**pod, "spec": {**pod["spec"], "nodeName": node}})
+        self.bindings.append(ReceivedBinding(key, uid, node, status))
+        return _status(status)
 
 
 @asynccontextmanager
 async def stand_in_api(cluster: ConformanceCluster) -> AsyncIterator[StandInApi]:
     """The server with the cluster, while the block runs."""
-    nodes = {node["metadata"]["name"]: {"kind": "Node", **node} for node in cluster.nodes}
-    pods = {_key(pod): {"kind": "Pod", **pod} for pod in (*cluster.bound, *cluster.pods)}
-    api = StandInApi({"nodes": nodes, "pods": pods})
+    api = StandInApi()
+    for resource, items in (("nodes", cluster.nodes), ("pods", (*cluster.bound, *cluster.pods))):
+        for item in items:
+            api.add(resource, {"kind": _KINDS[resource], **item})
     for item in cluster.others:
-        api.objects.setdefault(_plural(item["kind"]), {})[_key(item)] = item
+        api.add(_plural(item["kind"]), item)
     app = web.Application(client_max_size=1 << 24)
     app.router.add_route("*", "/{path:.*}", api.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
         api.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield api
     finally:
@@ -199,38 +186,22 @@ def write_kubeconfig(folder: Path, url: str) -> Path:
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
     }
     path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(content), "utf-8")
+    path.write_text(json.dumps(content), "utf-8")
     return path
-
-
-def _asked(parts: list[str]) -> tuple[str, str]:
-    """The resource of a path and the key of an object: `pods` and `default/web`."""
-    rest = parts[2:] if parts[0] == "api" else parts[3:]
-    namespace = ""
-    if rest[:1] == ["namespaces"] and len(rest) > 2:
-        namespace, rest = f"{rest[1]}/", rest[2:]
-    return rest[0] if rest else "", f"{namespace}{rest[1]}" if len(rest) > 1 else ""
-
-
-def _key(item: Mapping[str, Any]) -> str:
-    metadata = item["metadata"]
-    return f"{metadata.get('namespace', 'default')}/{metadata['name']}"
 
 
 def _edited(value: Any, operations: Sequence[Json]) -> Any:
     """The value after a JSON patch, RFC 6902: `add`, `replace` and `remove` of members."""
     made = deepcopy(value)
     for each in operations:
-        *path, last = (
-            part.replace("~1", "/").replace("~0", "~") for part in each["path"].split("/")[1:]
-        )
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in each["path"].split("/")]
         at = made
-        for part in path:
+        for part in parts[1:-1]:
             at = at.setdefault(part, {})
-        if each["op"] == "remove":
-            at.pop(last, None)
-        elif each["op"] in ("add", "replace"):
-            at[last] = each.get("value")
+        if each["op"] in ("add", "replace"):
+            at[parts[-1]] = each.get("value")
+        elif each["op"] == "remove":
+            at.pop(parts[-1], None)
     return made
 
 
@@ -240,39 +211,8 @@ def _plural(kind: str) -> str:
     return f"{low[:-1]}ies" if low.endswith("y") else f"{low}es" if low.endswith("s") else f"{low}s"
 
 
-def _discovery(parts: list[str]) -> web.Response:
-    """The groups and resources that clients look up; only the core group has any."""
-    if parts == ["api"]:
-        return web.json_response({"kind": "APIVersions", "versions": ["v1"]})
-    if parts == ["apis"]:
-        return web.json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})
-    if parts == ["api", "v1"]:
-        resources = [
-            {
-                "name": name,
-                "singularName": "",
-                "namespaced": name == "pods",
-                "kind": _KINDS[name],
-                "verbs": ["get", "list", "watch"],
-            }
-            for name in _HELD
-        ]
-        found = {"kind": "APIResourceList", "groupVersion": "v1", "resources": resources}
-        return web.json_response(found)
-    return _status(404, "NotFound")
-
-
-def _event(kind: str, item: Mapping[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": item}).encode() + b"\n"
-
-
-def _status(code: int, reason: str) -> web.Response:
-    body = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure" if reason else "Success",
-        "code": code,
-        "reason": reason,
-        "message": reason,
-    }
-    return web.json_response(body, status=code)
+def _status(status: HTTPStatus) -> web.Response:
+    reason = "" if status < 400 else status.phrase.replace(" ", "")
+    said = {"status": "Failure" if reason else "Success", "reason": reason, "message": reason}
+    body = {"kind": "Status", "apiVersion": "v1", "code": status, **said}
+    return web.json_response(body, status=status)

@@ -17,9 +17,8 @@ import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -423,35 +422,20 @@ async def broken_clients(caller: Caller, verb: Verb, request: Any) -> None:
 
 async def idle_client(caller: Caller, verb: Verb, request: Any, seconds: float) -> Exchange:
     """Calls twice on one connection, which is idle for so long between the calls."""
-    where = (caller.host, caller.port)
-    connection = (
-        HTTPConnection(*where, timeout=caller.timeout)
-        if caller.tls is None
-        else HTTPSConnection(*where, timeout=caller.timeout, context=caller.tls)
-    )
+    opened, trace = list[object](), aiohttp.TraceConfig()
 
-    def call() -> tuple[int, bytes]:
-        connection.request("POST", _path(caller, verb), msgspec.json.encode(request), _PLAIN)
-        response = connection.getresponse()
-        return response.status, response.read()
+    async def note(*_: object) -> None:
+        opened.append(None)
 
-    try:
-        await asyncio.to_thread(connection.connect)
-    except OSError as problem:
-        return Exchange(verb, request, error=f"no connection: {os_reason(problem)}")
-    # From now on a connection that is closed is not opened again.
-    connection.auto_open = 0
-    try:
-        await asyncio.to_thread(call)
+    trace.on_connection_create_end.append(note)
+    connector = aiohttp.TCPConnector(keepalive_timeout=seconds + caller.timeout)
+    async with aiohttp.ClientSession(connector=connector, trace_configs=[trace]) as session:
+        alone = replace(caller, session=session)
+        await alone.ask(verb, request)
         await asyncio.sleep(seconds)
-        status, text = await asyncio.to_thread(call)
-    except (OSError, HTTPException):
-        error = f"the connection was closed within {seconds:g} s"
-        return Exchange(verb, request, error=error)
-    finally:
-        connection.close()
-    value, malformed = decoded(verb, text)
-    return Exchange(verb, request, status, text, value=value, malformed=malformed)
+        found = await alone.ask(verb, request)
+    closed = f"the connection was closed within {seconds:g} s"
+    return found if len(opened) < 2 else Exchange(verb, request, error=closed)
 
 
 async def _opened(caller: Caller) -> asyncio.StreamWriter:

@@ -589,7 +589,7 @@ class Conformance:
         pod["spec"].pop("nodeName", None)
         if self.api is None:
             return [await self.caller.ask("bind", self._body(case, pod))], ()
-        self.api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
+        self.api.add("pods", {"kind": "Pod", "apiVersion": "v1", **pod})
         await asyncio.sleep(self.seen_seconds)
         before = len(self.api.bindings)
         request = self._body(case, pod)

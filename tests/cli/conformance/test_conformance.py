@@ -311,7 +311,7 @@ async def test_the_stand_in_shows_new_pods_to_watches() -> None:
             lines: list[Any] = [json.loads(await watch.content.readline()) for _ in range(5)]
             assert [each["type"] for each in lines] == ["ADDED"] * 4 + ["BOOKMARK"]
             pod = {"metadata": {"name": "new", "namespace": "default", "uid": "1"}, "spec": {}}
-            api.add_pod(pod)
+            api.add("pods", pod)
             assert json.loads(await watch.content.readline())["object"]["metadata"]["name"] == "new"
         async with session.get(f"{api.url}/apis/x/v1/namespaces/a/things/b") as response:
             assert response.status == web.HTTPNotFound.status_code
