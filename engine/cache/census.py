@@ -1,4 +1,4 @@
-"""Census: the pods of a scope that are on nodes, in groups, kept up to date event by event.
+"""Census: pods in groups, kept up to date event by event.
 
 A tally adds up what pods add by one function; a census has a group for each key that pods have, so
 that something can be found out once for all pods of a key, as for mutual limits. Tallies own
@@ -8,10 +8,10 @@ censuses, tell them every event, and drop the least recently used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, PeerReads, values_at
 from engine.objects.remembered import bytes_of
 
 # `arrived` is made anew when it has more than this many groups beyond twice those that there are,
@@ -51,6 +51,7 @@ class Census:
 
     def __init__(self, key_of: Callable[[Peer], Hashable]) -> None:
         self._key_of = key_of
+        self.bytes = 0
         self.groups: dict[Hashable, CensusGroup] = {}
         self.every: CensusGroup | None = None
         self.arrived: list[tuple[Hashable, Peer]] = []
@@ -86,12 +87,56 @@ class Census:
                     self._stale = 0
 
     def arrives(self, _: str, pod: Peer) -> None:
-        if pod.nodeName:
-            key = self._key_of(pod)
-            if (group := self.groups.get(key)) is None:
-                group = self.groups[key] = CensusGroup(pod)
-                self.arrived.append((key, pod))
-            group.add(pod.nodeName, 1)
-            if self.every is None:
-                self.every = CensusGroup(pod)
-            self.every.add(pod.nodeName, 1)
+        self.all_arrive({"": pod})
+
+    def all_arrive(self, pods: Mapping[str, Peer]) -> None:
+        """Adds pods that have one key."""
+        placed = [pod for pod in pods.values() if pod.nodeName]
+        if not placed:
+            return
+        key = self._key_of(pod := placed[0])
+        if (group := self.groups.get(key)) is None:
+            group = self.groups[key] = CensusGroup(pod)
+            self.arrived.append((key, pod))
+        if self.every is None:
+            self.every = CensusGroup(pod)
+        for each in (group, self.every):
+            each.nodes.update([pod.nodeName for pod in placed])
+            each.version += 1
+
+
+# A kind: a namespace, and what counts read of its pods.
+Kind = tuple[str, Hashable]
+# With more paths than this whole fields are compared.
+_MOST_PATHS = 32
+
+
+class AlikePods:
+    """The pods of a namespace in groups of one kind: with equal values at the paths of `reads`.
+
+    Of each group a count looks at one pod, whatever else pods have of their own. Pods of different
+    workloads are of different kinds.
+    """
+
+    def __init__(self, namespace: str, reads: PeerReads) -> None:
+        if len(reads) > _MOST_PATHS:
+            reads = frozenset(path[:1] for path in reads)
+        self.reads = reads | {("workload", "uid")}
+        self.groups: dict[Hashable, dict[str, Peer]] = {}
+        self._namespace, self._values = namespace, values_at(self.reads)
+
+    def tells(self, reads: PeerReads) -> bool:
+        """Whether pods of one kind have equal values at these paths."""
+        return all(path in self.reads or path[:1] in self.reads for path in reads)
+
+    def arrives(self, key: str, pod: Peer) -> Kind:
+        values = self._values(pod)
+        self.groups.setdefault(values, {})[key] = pod
+        return self._namespace, values
+
+    def leaves(self, key: str, pod: Peer) -> Kind:
+        values = self._values(pod)
+        del (group := self.groups[values])[key]
+        if not group:
+            del self.groups[values]
+        return self._namespace, values

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from engine.cache.cache import Cache
 from engine.cache.census import Census
 from engine.cache.ended_pods import EndedPods
-from engine.cache.tallies import Adds, AddsUntil, Scope, Tallies, Tally
+from engine.cache.tallies import Adding, Adds, AddsUntil, Scope, Tallies, Tally
 from engine.objects.peer import Controller, Peer, Workload, key_of
 from engine.objects.request_pod import Namespace
 
@@ -32,9 +32,9 @@ class TalliesExcluding:
     gone: Mapping[str, Peer]
     there: Mapping[str, Peer]
 
-    def get(self, name: Hashable, scope: Scope, counts: Adds, *given: Any) -> Tally:
-        whole = self.tallies.get(name, scope, counts, *given)
-        return self._changed(whole, scope, counts)
+    def get(self, name: Hashable, scope: Scope, adding: Adding, *given: Any) -> Tally:
+        whole = self.tallies.get(name, scope, adding, *given)
+        return self._changed(whole, scope, adding.of)
 
     def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
         whole = self.tallies.timed(name, scope, adds, *given)

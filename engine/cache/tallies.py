@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import NamedTuple
 
-from engine.cache.census import Census
+from engine.cache.census import AlikePods, Census, Kind
 from engine.errors import EngineError
-from engine.objects.peer import Peer, Workload
+from engine.objects.peer import Peer, PeerReads
 from engine.objects.remembered import Remembered, bytes_of
 from engine.work import Work
 from grammar.values.time import NEVER
@@ -35,7 +35,7 @@ _MOST_CENSUSES = 256
 # The counts that are kept unfinished, and the pods that they have still to count.
 _MOST_BEGUN, _MOST_LEFT = 64, 2_000_000
 # The pods that a first count takes between two looks at the clock.
-_PODS_PER_LOOK = 512
+_PODS_PER_LOOK, _KINDS_PER_LOOK = 512, 64
 # Those that are grouped in a portion, which takes a millisecond.
 _PODS_PER_PORTION = 2000
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
@@ -43,29 +43,12 @@ _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
 FULL = 2**61
 
-_NO_PODS: Mapping[str, Peer] = {}
-
 # Raises an EngineError when there is no time left.
 Check = Callable[[], None]
-
-
-def endless() -> None:
-    """The check of a count that may take any time."""
-
-
 # About the bytes that the functions and the name of a tally keep alive.
 Size = Callable[[], int]
-
-
-def nothing() -> int:
-    """The size of functions and names that keep nothing alive that is large."""
-    return 0
-
-
 # What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
 Adds = Callable[[Peer], int]
-# Whether pods of the kind of this one may count at all.
-MayCount = Callable[[Peer], bool]
 # The same, and the moment in nanoseconds from which on it may add something else.
 AddsUntil = Callable[[Peer], tuple[int, int]]
 
@@ -90,20 +73,33 @@ class Scope(NamedTuple):
 _ANYWHERE = Scope()
 
 
+class Adding(NamedTuple):
+    """What pods add to a tally: what `adds` says if the pod `takes` part, and else nothing.
+
+    `adds` says the same of pods with equal values at the paths of `reads`. Without these, each pod
+    is asked about.
+    """
+
+    adds: Adds
+    takes: Callable[[Peer], int] = lambda _: 1
+    reads: PeerReads | None = None
+
+    def of(self, pod: Peer) -> int:
+        return self.takes(pod) and self.adds(pod)
+
+
 class Tally:
-    """A tally: the pods of a scope for which `counts` is not 0, added up.
+    """A tally: the pods of a scope that add something, added up.
 
     `nodes` has the sum on each node, `placed` is their sum, `waiting` has the keys of the pods
     without a node, `queued` is the sum of these, and `idle` the number of those that are idle.
     `placed_of` and `waiting_of` have the numbers of pods of each workload, by its uid. `version`
-    rises by one with each change of `nodes`. `may_count` is false of pods that it need not follow;
-    None where all pods of the scope may count. `whole` is the tally of which this is a part, since
-    its version 0; None for most. `bytes` is the size of what the functions and the name keep.
+    rises with each change of `nodes`. `whole` is the tally of which this is a part, since its
+    version 0; None for most. `bytes` is the size of what the functions and the name keep.
     """
 
-    def __init__(self, counts: Adds, may_count: MayCount | None = None, size: int = 0) -> None:
-        self.counts = counts
-        self.may_count = may_count
+    def __init__(self, adding: Adding, size: int = 0) -> None:
+        self.adding = adding
         self.nodes: Counter[str] = Counter()
         self.placed = self.queued = self.idle = 0
         self.waiting: set[str] = set()
@@ -132,7 +128,7 @@ class Tally:
 
     def without(self, gone: Iterable[tuple[str, Peer]], counts: Adds) -> Tally:
         """The tally as if some of its pods were not there. `counts` as in `added`."""
-        left = Tally(counts)
+        left = Tally(Adding(counts))
         left.whole = self
         left.nodes, left.placed, left.waiting = self.nodes.copy(), self.placed, self.waiting.copy()
         left.queued, left.idle = self.queued, self.idle
@@ -143,12 +139,33 @@ class Tally:
         return left
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if amount := self.added(key, pod, self.counts):
+        if amount := self.added(key, pod, self.adding.of):
             self._move(key, pod, amount, -1)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        if amount := self.counts(pod):
+        if amount := self.adding.of(pod):
             self._move(key, pod, amount, 1)
+
+    def all_arrive(self, pods: Mapping[str, Peer]) -> None:
+        """Adds pods of one kind. Raises what the functions raise, and then none is added."""
+        if not (amount := self.adding.adds(next(iter(pods.values())))):
+            return
+        nodes = [p.nodeName for p in pods.values() if p.nodeName and self.adding.takes(p)]
+        for node, number in Counter(nodes).items():
+            self.nodes[node] += amount * number
+        self.placed += amount * len(nodes)
+        if nodes:
+            _add(self.placed_of, next(iter(pods.values())), len(nodes))
+        # Who has read an earlier version reads all of it again.
+        self.version += 1 + _MOST_CHANGES
+        for key, pod in pods.items() if len(nodes) < len(pods) else ():
+            if not pod.nodeName:
+                self.move(key, pod, amount, 1)
+
+    def move(self, key: str, pod: Peer, amount: int, by: int) -> None:
+        """Adds a pod of a kind that adds an amount, if it takes it; or takes it away: `by` -1."""
+        if self.adding.takes(pod):
+            self._move(key, pod, amount, by)
 
     def _move(self, key: str, pod: Peer, amount: int, by: int) -> None:
         """Adds a pod and what it adds, or takes them away if `by` is -1."""
@@ -194,7 +211,7 @@ class TimedTally(Tally):
 
         `basis` is what they read beside pods and the time.
         """
-        super().__init__(lambda pod: self._adds(pod)[0], size=size)
+        super().__init__(Adding(lambda pod: self._adds(pod)[0]), size)
         self._adds = adds
         self.now = now
         self.basis = basis
@@ -267,59 +284,11 @@ def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
         numbers.pop(uid, None)
 
 
-# Pods of one kind have the same namespace, the same workload, and the same objects as labels and as
-# labels of the namespace.
-_Kind = tuple[str, Workload | None, int, int]
-
-
-def _kind(pod: Peer) -> _Kind:
-    """The kind of a pod. It identifies the labels as long as they are kept."""
-    return pod.namespace, pod.workload, id(pod.labels), id(pod.namespaceLabels)
-
-
-# Groups of fewer pods than this are of no use, unless there are few of them.
-_FEWEST_ALIKE, _FEW_GROUPS = 4, 1000
-
-
-class AlikePods:
-    """The pods of a namespace in groups of one kind.
-
-    Of each group a first count looks at one pod. Equal labels that are two objects make two groups.
-    """
-
-    def __init__(self, pods: Mapping[str, Peer]) -> None:
-        self.groups: dict[_Kind, dict[str, Peer]] = {}
-        self._count = 0
-        for key, pod in pods.items():
-            self.arrives(key, pod)
-
-    @property
-    def is_of_use(self) -> bool:
-        return len(self.groups) <= _FEW_GROUPS + self._count // _FEWEST_ALIKE
-
-    def arrives(self, key: str, pod: Peer) -> None:
-        self._count += 1
-        if (group := self.groups.get(of := _kind(pod))) is not None:
-            group[key] = pod
-        else:
-            self.groups[of] = {key: pod}
-
-    def leaves(self, key: str, pod: Peer) -> None:
-        self._count -= 1
-        group = self.groups[of := _kind(pod)]
-        del group[key]
-        if not group:
-            del self.groups[of]
-
-
 _Key = tuple[Scope, Hashable]
 
 
-class _Followers(NamedTuple):
-    """The tallies that follow the pods of one kind. Its labels are kept for that, by `sample`."""
-
-    sample: Peer
-    tallies: Sequence[tuple[_Key, Tally]]
+# The tallies that follow pods of one kind, with what each of these adds if it is known.
+_Followers = Sequence[tuple[_Key, Tally, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,20 +300,16 @@ class _Begun:
     """
 
     made: Tally | Census
-    kinds: dict[_Kind, None] = field(default_factory=dict)
+    kinds: dict[Kind, None] = field(default_factory=dict)
     pods: dict[str, Peer] = field(default_factory=dict)
     gone: deque[tuple[str, Peer]] = field(default_factory=deque)
 
-    @property
-    def bytes(self) -> int:
-        return self.made.bytes if isinstance(self.made, Tally) else 0
-
-    def leaves(self, key: str, pod: Peer) -> None:
-        if _kind(pod) not in self.kinds and self.pods.pop(key, None) is None:
+    def leaves(self, key: str, pod: Peer, kind: Kind | None) -> None:
+        if kind not in self.kinds and self.pods.pop(key, None) is None:
             self.gone.append((key, pod))
 
-    def arrives(self, key: str, pod: Peer) -> None:
-        if _kind(pod) not in self.kinds:
+    def arrives(self, key: str, pod: Peer, kind: Kind | None) -> None:
+        if kind not in self.kinds:
             self.pods[key] = pod
 
 
@@ -366,36 +331,37 @@ class Tallies:
         self._begun: OrderedDict[_Key, _Begun] = OrderedDict()
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
         # By kind of pod; empty after a tally has come or gone.
-        self._followers: Remembered[_Kind, _Followers] = Remembered(
-            size=lambda _, known: bytes_of(known.sample.labels) + 64 * len(known.tallies)
+        self._followers: Remembered[Kind, _Followers] = Remembered(
+            size=lambda kind, known: bytes_of(kind) + 72 * len(known)
         )
-        # By namespace; made when it is first needed, None where it is of no use.
-        self._alike: dict[str, AlikePods | None] = {}
+        # By namespace; made when it is first needed.
+        self._alike: dict[str, AlikePods] = {}
+        # What counts of all namespaces read.
+        self._common: PeerReads = frozenset()
 
     def get(
         self,
         name: Hashable,
         scope: Scope,
-        counts: Adds,
-        may_count: MayCount | None = None,
-        check: Check = endless,
-        size: Size = nothing,
+        adding: Adding,
+        check: Check = lambda: None,
+        size: Size = lambda: 0,
     ) -> Tally:
         """The tally of this name and scope, counted if it is not kept yet.
 
-        `name` identifies the function. `counts` must return the same for equal pods, and 0 where
-        `may_count` is false of a pod of the same kind. Raises what the functions raise. `size` is
-        that of the name and the functions.
+        `name` identifies the functions, which must return the same for equal pods. Raises what
+        these raise. `size` is that of the name and the functions.
         """
         of = scope, name
         tally = self._used.get(of)
         if tally is None:
-            begun = self._begun.get(of) or self._begin(of, Tally(counts, may_count, size()))
+            begun = self._begun.get(of)
+            begun = begun or self._begin(of, Tally(adding, size()), adding.reads)
             made = begun.made
             assert isinstance(made, Tally), "a census has other names"
-            # An equal function, whose evaluations this call waits for.
-            made.counts = counts
-            self._finish(of, begun, check, may_count)
+            # Equal functions, whose evaluations this call waits for.
+            made.adding = adding
+            self._finish(of, begun, check)
             return self._keep(of, made)
         self._used.move_to_end(of)
         return tally
@@ -406,8 +372,8 @@ class Tallies:
         scope: Scope,
         adds: AddsUntil,
         now: int,
-        check: Check = endless,
-        size: Size = nothing,
+        check: Check = lambda: None,
+        size: Size = lambda: 0,
         basis: Sequence[object] = (),
     ) -> Tally:
         """The same for pods that may add something else with the time alone, as it is `now`.
@@ -441,17 +407,18 @@ class Tallies:
         name: Hashable,
         scope: Scope,
         key_of: Callable[[Peer], Hashable],
-        check: Check = endless,
+        check: Check = lambda: None,
+        reads: PeerReads | None = None,
     ) -> Census:
         """The census of this name and scope, made if it is not kept yet.
 
-        `key_of` reads the pod alone, and must return the same for equal pods. Raises what `check`
-        raises.
+        `key_of` reads the pod alone, and must return the same for pods that are equal at the paths
+        of `reads`; without these for equal pods. Raises what `check` raises.
         """
         of = scope, name
         found = self._censuses.get(of)
         if found is None:
-            begun = self._begun.get(of) or self._begin(of, Census(key_of))
+            begun = self._begun.get(of) or self._begin(of, Census(key_of), reads)
             assert isinstance(begun.made, Census), "a tally has other names"
             self._finish(of, begun, check)
             found = self._censuses[of] = begun.made
@@ -461,33 +428,33 @@ class Tallies:
         return found
 
     @property
-    def grouped(self) -> Sequence[str]:
-        """The namespaces whose pods are grouped."""
-        return list(self._alike)
+    def grouped(self) -> Mapping[str, PeerReads]:
+        """The namespaces whose pods are grouped, each with what tells these apart."""
+        return {name: alike.reads for name, alike in self._alike.items()}
 
-    def group(self, namespaces: Iterable[str]) -> Work[None]:
+    def group(self, namespaces: Mapping[str, PeerReads]) -> Work[None]:
         """Groups the pods of namespaces before that is needed, in portions."""
-        done = count(1)
-        for name in namespaces:
-            made = AlikePods({})
-            for key, pod in self._spaces.get(name, _NO_PODS).items():
-                made.arrives(key, pod)
-                if not next(done) % _PODS_PER_PORTION:
-                    yield
-            self._alike[name] = made if made.is_of_use else None
+        for name, reads in namespaces.items():
+            made, left = AlikePods(name, reads), iter(self._spaces.get(name, {}).items())
+            while portion := [*islice(left, _PODS_PER_PORTION)]:
+                for key, pod in portion:
+                    made.arrives(key, pod)
+                yield
+            self._alike[name] = made
 
     def leaves(self, key: str, pod: Peer) -> None:
+        kind = None
         if (alike := self._alike.get(pod.namespace)) is not None:
-            alike.leaves(key, pod)
+            kind = alike.leaves(key, pod)
         for (scope, _), census in self._censuses.items():
             if scope.holds(pod):
                 census.leaves(key, pod)
         for (scope, _), begun in self._begun.items():
             if scope.holds(pod):
-                begun.leaves(key, pod)
-        for of, tally in self._following(pod):
+                begun.leaves(key, pod, kind)
+        for of, tally, adds in self._following(pod, kind):
             try:
-                tally.leaves(key, pod)
+                tally.leaves(key, pod) if adds is None else tally.move(key, pod, adds, -1)
             except EngineError:
                 self._set_back(of).gone.append((key, pod))
         if pod.namespace not in self._spaces:
@@ -499,21 +466,20 @@ class Tallies:
     def arrives(self, key: str, pod: Peer) -> None:
         if not (self._used or self._begun or self._censuses or self._alike):
             return
+        kind: Kind | None = None
         if (alike := self._alike.get(pod.namespace)) is not None:
-            alike.arrives(key, pod)
-            if not alike.is_of_use:
-                self._alike[pod.namespace] = None
-                # What they have still to count was kept as kinds.
-                self._begun.clear()
+            kind = alike.arrives(key, pod)
+        elif reads := self._reads_in(pod.namespace):
+            kind = self._alike_by(pod.namespace, reads).arrives(key, pod)
         for (scope, _), census in self._censuses.items():
             if scope.holds(pod):
                 census.arrives(key, pod)
         for (scope, _), begun in self._begun.items():
             if scope.holds(pod):
-                begun.arrives(key, pod)
-        for of, tally in self._following(pod):
+                begun.arrives(key, pod, kind)
+        for of, tally, adds in self._following(pod, kind):
             try:
-                tally.arrives(key, pod)
+                tally.arrives(key, pod) if adds is None else tally.move(key, pod, adds, 1)
             except EngineError:
                 self._set_back(of).pods[key] = pod
 
@@ -521,47 +487,54 @@ class Tallies:
         """Has a tally that had no time for an event be finished at its next use."""
         return self._add(of, _Begun(self._drop(of)))
 
-    def _begin(self, of: _Key, made: Tally | Census) -> _Begun:
-        """Begins a first count: of kinds of pods if labels are enough to tell, else of pods."""
+    def _begin(self, of: _Key, made: Tally | Census, reads: PeerReads | None = None) -> _Begun:
+        """Begins a first count: of kinds of pods if these are enough to tell, else of pods."""
         scope = of[0]
         names = self._spaces if scope.namespace is None else (scope.namespace,)
-        kinds: dict[_Kind, None] = {}
+        kinds: dict[Kind, None] = {}
         pods: dict[str, Peer] = {}
-        by_kind = isinstance(made, Tally) and made.may_count is not None
+        if reads is not None and scope.namespace is None:
+            self._common = AlikePods("", self._common | reads).reads
         for name in names:
-            space = self._spaces.get(name, _NO_PODS)
-            alike = self._alike_in(name, space) if by_kind and space else None
-            if alike is not None:
-                kinds.update(dict.fromkeys(alike.groups))
-            else:
-                pods.update(space)
-        if scope.workload is not None:
-            kinds = {of: None for of in kinds if of[1] is not None and of[1].uid == scope.workload}
-            pods = {key: pod for key, pod in pods.items() if scope.holds(pod)}
+            if space := self._spaces.get(name, {}):
+                if reads is None:
+                    pods.update((key, pod) for key, pod in space.items() if scope.holds(pod))
+                    continue
+                for values, group in self._alike_by(name, reads).groups.items():
+                    if scope.holds(next(iter(group.values()))):
+                        kinds[name, values] = None
         return self._add(of, _Begun(made, kinds, pods))
 
     def _add(self, of: _Key, begun: _Begun) -> _Begun:
         self._begun[of] = begun
         self._begun.move_to_end(of)
         left = sum(len(each.pods) for each in self._begun.values())
-        size = sum(each.bytes for each in self._begun.values())
+        size = sum(each.made.bytes for each in self._begun.values())
         while len(self._begun) > 1 and (
             len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT or size > MOST_BYTES
         ):
             _, gone = self._begun.popitem(last=False)
-            left, size = left - len(gone.pods), size - gone.bytes
+            left, size = left - len(gone.pods), size - gone.made.bytes
         return begun
 
-    def _alike_in(self, name: str, space: Mapping[str, Peer]) -> AlikePods | None:
-        """The groups of a namespace; None where they are of no use."""
-        if name not in self._alike:
-            made = AlikePods(space)
-            self._alike[name] = made if made.is_of_use else None
+    def _alike_by(self, name: str, reads: PeerReads) -> AlikePods:
+        """The pods of a namespace by all of these values, and those that others read."""
+        known = self._alike.get(name)
+        if known is None or not known.tells(reads):
+            if known is not None:
+                # What they have still to count was kept as other kinds.
+                self._followers.clear()
+                for of in [of for of, begun in self._begun.items() if begun.kinds]:
+                    del self._begun[of]
+            deque(self.group({name: reads | self._reads_in(name)}), maxlen=0)
         return self._alike[name]
 
-    def _finish(
-        self, of: _Key, begun: _Begun, check: Check, may_count: MayCount | None = None
-    ) -> None:
+    def _reads_in(self, name: str) -> PeerReads:
+        """What tallies of a namespace and of all namespaces read of its pods."""
+        here = self._within.get(Scope(name), {}).values()
+        return self._common.union(*(each.adding.reads or () for each in here))
+
+    def _finish(self, of: _Key, begun: _Begun, check: Check) -> None:
         """Counts to the end. A count that is interrupted has all of its pods as before."""
         made, kinds, pods, gone = begun.made, begun.kinds, begun.pods, begun.gone
         self._begun.move_to_end(of)
@@ -571,15 +544,14 @@ class Tallies:
             gone.popleft()
         while kinds:
             kind, _ = kinds.popitem()
-            alike = self._alike[kind[0]]
-            group = alike and alike.groups.get(kind)
+            group = self._alike[kind[0]].groups.get(kind[1])
             try:
-                if group and (may_count is None or may_count(next(iter(group.values())))):
-                    pods.update(group)
+                if group:
+                    made.all_arrive(group)
             except EngineError:
                 kinds[kind] = None
                 raise
-            if not next(looks) % _PODS_PER_LOOK:
+            if not next(looks) % _KINDS_PER_LOOK:
                 check()
         while pods:
             key, pod = pods.popitem()
@@ -610,21 +582,23 @@ class Tallies:
             self._drop(next(iter(self._used)))
         return tally
 
-    def _following(self, pod: Peer) -> Sequence[tuple[_Key, Tally]]:
+    def _following(self, pod: Peer, kind: Kind | None) -> _Followers:
         """The tallies that a pod of this kind may add to: few of the tallies of its namespace."""
-        known = self._followers.peek(kind := _kind(pod))
+        known = None if kind is None else self._followers.peek(kind)
         if known is None:
             scopes = [_ANYWHERE, Scope(pod.namespace)]
             if pod.workload is not None:
                 scopes.append(Scope(pod.namespace, pod.workload.uid))
-            found = [
-                ((scope, name), tally)
+            alike = self._alike.get(pod.namespace)
+            known = [
+                ((scope, name), tally, adds)
                 for scope in scopes
                 for name, tally in self._within.get(scope, {}).items()
-                if _follows(tally, pod)
+                if (adds := _adds(tally, pod, alike)) != 0
             ]
-            known = self._followers.put(kind, _Followers(pod, found))
-        return known.tallies
+            if kind is not None:
+                self._followers.put(kind, known)
+        return known
 
     def _drop(self, of: _Key) -> Tally:
         scope, name = of
@@ -638,9 +612,11 @@ class Tallies:
         return dropped
 
 
-def _follows(tally: Tally, pod: Peer) -> bool:
-    """Whether pods of this kind may add to a tally; also if there is no time to find out."""
+def _adds(tally: Tally, pod: Peer, alike: AlikePods | None) -> int | None:
+    """What pods of its kind add to a tally; None if that is not known, or there is no time."""
     try:
-        return tally.may_count is None or tally.may_count(pod)
+        reads = tally.adding.reads
+        is_told = reads is not None and alike is not None and alike.tells(reads)
+        return tally.adding.adds(pod) if is_told else None
     except EngineError:
-        return True
+        return None

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from engine.cache.node_table import NodeRows, NodeTable, Snapshot
 from engine.cache.pods_excluding import KnownPods
-from engine.cache.tallies import Scope
+from engine.cache.tallies import Adding, Scope
 from engine.counting.bounds import ON, GroupCounts, points, share_bounds, target, wanted_on
 from engine.counting.groups import CountGroups, CountHeadroom, KeptCounts, same_groups
 from engine.counting.in_flight_pods import GroupIds
@@ -387,6 +387,8 @@ class CountClauses:
     ) -> list[CountHeadroom]:
         """The headroom of each strict clause. Raises DeadlineExceededError."""
         found = {}
+        # They read the most of pods, so that these are grouped once for all.
+        mutual = [limit.headroom(counter, table, rows, evaluation) for limit in self.mutual]
         for groups in self._strict:
             groups.update(table, evaluation)
             counts = counter.count(groups.clause, groups, predicted=False)
@@ -395,7 +397,7 @@ class CountClauses:
         for floors in self._floors:
             floors.judge(counter, rows, found)
         own = [headroom for _, headroom in found.values()]
-        return own + [limit.headroom(counter, table, rows, evaluation) for limit in self.mutual]
+        return own + mutual
 
     def deletion_cost(self, counter: PodCounter, row: int) -> int | None:
         """The deletion cost of a pod that is about to be bound to a node; None: no share sets one.
@@ -497,7 +499,7 @@ class ShareStatus:
 
         Raises DeadlineExceededError and ExpensivePolicyError; the next count continues.
         """
-        tally = pods.tallies.get(self._name, self._scope, self._counts)
+        tally = pods.tallies.get(self._name, self._scope, Adding(self._counts))
         placed = tally.placed
         matched = placed + len(tally.waiting)
         if self._share is None or self._groups is None:

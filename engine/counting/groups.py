@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
-from engine.cache.tallies import FULL, Adds, MayCount, Scope, Tally
+from engine.cache.tallies import FULL, Adding, Scope, Tally
 from engine.counting.bounds import (
     LARGEST,
     OFF,
@@ -220,23 +220,21 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 class Membership(NamedTuple):
     """A membership: the pods that a clause counts.
 
-    `counts` tests a pod, or gives its part of a sum. `scope` is where the pods can be (None: only
-    the pod in question), and `name` identifies the function for tallies (None: do not keep).
-    `by_labels` is the same function where labels are enough to tell, else None. `may_count` tells
-    the same of all pods of a kind; None where that cannot be told.
+    `adding` tests a pod, or gives its part of a sum. `scope` is where the pods can be (None: only
+    the pod in question), and `name` identifies that for tallies (None: do not keep). `by_labels`
+    says the same where labels are enough to tell, else it is None.
     `of_pod` is the part of the name that the pod in question has.
     """
 
-    counts: Adds
+    adding: Adding
     scope: Scope | None
     name: Hashable
-    by_labels: Callable[[CountedPod], bool] | None
-    may_count: MayCount | None = None
+    by_labels: Callable[[CountedPod], int] | None
     of_pod: Hashable = None
 
     def inside(self, pod: Peer) -> int:
         """What a pod adds, wherever it is."""
-        return self.counts(pod) if self.scope is not None and self.scope.holds(pod) else 0
+        return self.adding.of(pod) if self.scope is not None and self.scope.holds(pod) else 0
 
 
 def is_in(pod: CountedPod, state: PodState) -> bool:

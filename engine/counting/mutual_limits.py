@@ -21,7 +21,7 @@ from engine.counting.bounds import Counts, GroupCounts, Mask
 from engine.counting.groups import CountGroups, CountHeadroom, PodChange, PodInGroup, Presence
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodCounter
-from engine.objects.peer import Peer, key_of, placed_pod, values_at
+from engine.objects.peer import Peer, key_of, placed_pod, reads_of_kind, values_at
 from engine.objects.remembered import Remembered, bytes_of
 from engine.objects.request_pod import BYPASS, Namespace
 from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame, unlimited
@@ -122,8 +122,8 @@ class MutualLimit:
         counts, applies = clause.mutual.counts, clause.mutual.applies
         selects = [p.selects_by for p in (program, *ahead) if p.selects_by is not None]
         self._reads_namespace = any(r.namespace for r in (counts, applies, *selects))
-        bypass = {("annotations", BYPASS)}
-        rest = bypass.union(applies.pod, *(s.pod for s in selects))
+        rest = applies.pod.union({("annotations", BYPASS)}, *(s.pod for s in selects))
+        self._reads = reads_of_kind(rest.union(counts.pod, counts.peer))
         counting, governing = values_at(counts.pod), values_at(rest)
         counted = values_at(counts.peer)
 
@@ -270,7 +270,7 @@ class MutualLimit:
         return closed, certain
 
     def _census(self, scope: Scope, look: _Look) -> Census:
-        return look.counter.pods.tallies.census(self, scope, self._key, look.check)
+        return look.counter.pods.tallies.census(self, scope, self._key, look.check, self._reads)
 
     def _possible(self, look: _Look) -> Mask:
         """The groups with so many pods that a pod there may count as many as it allows."""

@@ -17,17 +17,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, product
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versions, is_ready
+from engine.cache.node_table import (
+    UNKNOWN_ROW,
+    NodeRows,
+    NodeTable,
+    NodeWithPods,
+    Versions,
+    is_ready,
+)
 from engine.counting.domains import Domains
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.objects.resources import add_amounts
 from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Frame, GroupsOfCall, LazyFrame
+from engine.program.frame import Evaluation, Frame, GroupsOfCall, Report
 from engine.program.node_groups import GroupSpec
 from engine.program.program import GroupReads
 from grammar.values.nodes import GroupOfNodes
@@ -574,51 +581,56 @@ def counted_on_the_way(frame: Frame, on_the_way: OnTheWay) -> Iterator[None]:
 
 
 class PerGroup(Generic[T]):
-    """A value per group: what a rule that reads one group and no node gives, while that stays."""
+    """A value per group: what a rule that reads one group and no node gives, while that stays.
 
-    def __init__(self, digest: str, evaluate: Callable[[Frame], T]) -> None:
-        self._digest = digest
-        self._evaluate = evaluate
+    `made` makes an array of the values by number, of which the last one is for no group.
+    """
+
+    def __init__(
+        self,
+        reads: GroupReads,
+        policy: str,
+        evaluate: Callable[[Frame, Report], T],
+        made: Callable[[list[T]], npt.NDArray[Any]],
+    ) -> None:
+        (self._digest,) = reads.digests
+        self._policy, self._evaluate, self._made = policy, evaluate, made
         self._version: Hashable = None
         self._known: list[object] = []
         self._values: list[T] = []
+        self._array: npt.NDArray[Any] = np.empty(0)
 
-    def forget(self) -> None:
-        self._version, self._known, self._values = None, [], []
-
-    def values(
-        self, groups: CallGroups, make: LazyFrame, check: Callable[[], None]
-    ) -> tuple[list[T], bool]:
-        """The value for each group by number, for nodes in no group at the end, and if it is new.
-
-        `make` gives the frame for evaluations, and `check` is called before each of them.
-        """
+    def of(
+        self, groups: CallGroups, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+    ) -> npt.NDArray[Any]:
+        """What was made for the group of each row. Raises as an evaluation does."""
+        time = evaluation.time
+        time.charge(self._policy)
         version = groups.version(self._digest)
-        if self._values and version == self._version:
-            return self._values, False
-        frame = make()
-        outer, frame.groups = frame.groups, groups
-        try:
-            self._evaluate_changed(groups, frame, check)
-        finally:
-            frame.groups = outer
-        self._version = version
-        return self._values, True
+        if not self._values or version != self._version:
+            frame = evaluation.frame()
+            outer, frame.groups = frame.groups, groups
+            try:
+                self._evaluate_changed(groups, frame, evaluation)
+            finally:
+                frame.groups = outer
+            self._version = version
+            self._array = self._made(self._values)
+        time.rest()
+        return self._array[groups.ids(self._digest, table)[rows]]
 
-    def _evaluate_changed(
-        self, groups: CallGroups, frame: Frame, check: Callable[[], None]
-    ) -> None:
+    def _evaluate_changed(self, groups: CallGroups, frame: Frame, evaluation: Evaluation) -> None:
         known, values = list[object](), list[T]()
         for number, (group, node) in enumerate(groups.states(self._digest)):
             known.append(group)
             if number < len(self._known) and self._known[number] is group:
                 values.append(self._values[number])
                 continue
-            check()
+            evaluation.time.check()
             frame.node = node
-            values.append(self._evaluate(frame))
+            values.append(self._evaluate(frame, evaluation.report))
         frame.node = None
-        values.append(self._evaluate(frame))
+        values.append(self._evaluate(frame, evaluation.report))
         self._known, self._values = known, values
 
 

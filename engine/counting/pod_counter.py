@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from engine.cache.ended_pods import for_an_hour
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
-from engine.cache.tallies import FULL, Scope, Tally
+from engine.cache.tallies import FULL, Adding, Scope, Tally
 from engine.counting.bounds import NO_DOMAINS, OFF, Counts, GroupCounts, places_in_use
 from engine.counting.groups import (
     CountContext,
@@ -45,6 +45,8 @@ from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 
+# What a pod adds, with the time of its policy.
+_OfPod = Callable[[CountedPod], int]
 # The pods between two turns of a search for people.
 _TURN = 256
 
@@ -221,7 +223,7 @@ class PodCounter:
         It is for people: it looks at every pod, and yields after some of them.
         """
         members = self._members(clause.count, groups)
-        counts, scope = members.counts, members.scope
+        counts, scope = members.adding.of, members.scope
         if scope is None:
             return []  # only the pod in question
         ids, uid = groups.counted, self.context.pod.uid
@@ -331,7 +333,7 @@ class PodCounter:
         # A tally has the pods of its scope alone, and none without one.
         if scope is None or not scope.holds(known):
             return _NOT_THERE
-        adds = tally.added(self._key, known, members.counts)
+        adds = tally.added(self._key, known, members.adding.of)
         return _There(known, adds) if adds else _NOT_THERE
 
     def _nominated_of(self, members: Membership) -> list[tuple[str, int]]:
@@ -359,7 +361,7 @@ class PodCounter:
         low, uid, scope = high.copy(), self.context.pod.uid, members.scope
         for pod in self.pods.assumed() if self.pods.assumptions else ():
             if pod.uid != uid and scope is not None and scope.holds(pod):
-                adds = tally.added(key_of(pod), pod, members.counts)
+                adds = tally.added(key_of(pod), pod, members.adding.of)
                 self._add(low, ids, pod.nodeName, -adds)
         return low
 
@@ -428,14 +430,14 @@ class PodCounter:
 
     def _of_revision(self, found: Membership) -> Membership:
         """Those of the pods that have the template of the pod in question."""
-        asked = self.context.pod
+        asked, those = self.context.pod, found.adding.takes
         template = template_of(asked.labels, asked.controller)
 
-        def counts(pod: Peer) -> int:
-            return found.counts(pod) if template_of(pod.labels, pod.controller) == template else 0
+        def takes(pod: Peer) -> int:
+            return those(pod) if template_of(pod.labels, pod.controller) == template else 0
 
         name = None if found.name is None else (found.name, template)
-        return found._replace(counts=counts, name=name)
+        return found._replace(adding=found.adding._replace(takes=takes), name=name)
 
     def _members(self, count: CountProgram, of: Counted) -> Membership:
         """The pods that count, with what each adds."""
@@ -449,81 +451,72 @@ class PodCounter:
             found = self._workload(count)
             return self._of_revision(found) if count.peers.revision else found
         scope = Scope(None if count.peers.everywhere else context.pod.namespace)
-        where, frame, time = count.peers.where, self._frame, context.time
-        times = time.times
+        where, frame = count.peers.where, self._frame
         inside = self._inside(count.peers.namespaces)
-        by_labels, state = count.peers.by_labels, count.peers.state
+        state = count.peers.state
 
-        def counts(pod: CountedPod) -> bool:
+        def takes(pod: CountedPod) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
-            if state and not is_in(pod, state):
-                return False
-            return evaluated(pod)
+            return not state or is_in(pod, state)
 
-        def evaluated(pod: CountedPod) -> bool:
-            if times is None or pod is context.pod:
-                return holds(pod)
-            if frame.check is not unlimited:
-                # Whoever goes over many pods looks at the clock.
-                if time.policy != count.policy:
-                    time.charge(count.policy)
-                return holds(pod)
-            # No call is charged: a tally follows the events of pods.
-            with times.using(count.policy):
-                return holds(pod)
-
-        def holds(pod: CountedPod) -> bool:
+        def holds(pod: CountedPod) -> int:
             _begin(frame, pod)
             try:
                 return where(frame) is True
             except EvaluationError:
                 return False
 
+        evaluated = self._charging(count.policy, holds)
         # A change of the namespaces makes another tally; such changes are rare. Clauses of a policy
         # that count the same pods have one closure for that.
         of_pod = of.pod_values
         if of_pod is None and count.peers.by_pod:
             of_pod = context.shape
         name = (count.policy, where, count.terminating, state, of_pod, inside)
-        return Membership(
-            counts,
-            scope,
-            name,
-            counts if by_labels else None,
-            evaluated if count.peers.by_kind and not count.peers.time_dependent else None,
-            of_pod,
-        )
+        told = (lambda pod: takes(pod) and evaluated(pod)) if count.peers.by_labels else None
+        return Membership(Adding(evaluated, takes, count.peers.reads), scope, name, told, of_pod)
+
+    def _charging(self, policy: str, function: _OfPod) -> _OfPod:
+        """The function of pods, with its policy charged for the time that it takes."""
+        asked, frame, time = self.context.pod, self._frame, self.context.time
+        times = time.times
+
+        def run(pod: CountedPod) -> int:
+            if times is None or pod is asked:
+                return function(pod)
+            if frame.check is not unlimited:
+                # Whoever goes over many pods looks at the clock.
+                if time.policy != policy:
+                    time.charge(policy)
+                return function(pod)
+            # No call is charged: a tally follows the events of pods.
+            with times.using(policy):
+                return function(pod)
+
+        return run
 
     def _adding(self, membership: Membership, count: CountProgram, amount: Evaluate) -> Membership:
         """The membership with what each pod adds: 0 where it has no amount, which is reported."""
-        counts, scope, name, _, may_count, of_pod = membership
-        context, frame = self.context, self._frame
-        times, charge, report = context.time.times, context.time.charge, context.report
+        (those, takes, _), scope, name, _, of_pod = membership
+        frame, report = self._frame, self.context.report
 
         def adds(pod: Peer) -> int:
-            if not counts(pod):
-                return 0
-            if times is None:
-                return reported(pod)
-            if frame.check is not unlimited:
-                charge(count.policy)
-                return reported(pod)
-            with times.using(count.policy):
-                return reported(pod)
+            return reported(pod) if those(pod) else 0
 
-        def reported(pod: Peer) -> int:
+        def read(pod: CountedPod) -> int:
             try:
                 return _amount(frame, pod, amount)
             except EvaluationError as error:
                 report(count.policy, count.name, error)
                 return 0
 
+        reported = self._charging(count.policy, read)
         # A name may stand for the pods of a workload, for whatever clause.
         adding = None if name is None else (name, count)
-        return Membership(adds, scope, adding, None, may_count, of_pod)
+        return Membership(Adding(adds, takes, count.peers.reads), scope, adding, None, of_pod)
 
     def _own(self, members: Membership, count: CountProgram) -> int:
         """What the pod in question adds; without an amount, so much that it fits nowhere.
@@ -536,7 +529,7 @@ class PodCounter:
         if amount is None and members.by_labels is not None:
             return int(members.by_labels(self.context.pod))
         peer = self.context.peer()
-        counts = int(members.counts(peer))
+        counts = int(members.adding.of(peer))
         if amount is None or not counts:
             return counts
         try:
@@ -564,19 +557,18 @@ class PodCounter:
         """The pods of the same root controller. A pod without one is counted alone."""
         peer, terminating = self.context.peer(), count.terminating
         if peer.workload is None:
-            return Membership(lambda pod: pod.uid == peer.uid, None, None, None)
+            return Membership(Adding(lambda pod: pod.uid == peer.uid), None, None, None)
 
-        def counts(pod: Peer) -> bool:
+        def takes(pod: Peer) -> bool:
             return terminating or pod.deletionTimestamp is None
 
         scope, name = Scope(peer.namespace, peer.workload.uid), ("workload", terminating)
-        # The pods of the scope may all count.
-        return Membership(counts, scope, name, None, lambda _: True)
+        return Membership(Adding(lambda _: 1, takes, frozenset()), scope, name, None)
 
     def _tally(self, members: Membership, peers: Peers) -> Tally:
-        counts, scope, name, _, may_count, of_pod = members
+        adding, scope, name, _, of_pod = members
         if scope is None:
-            return Tally(counts)
+            return Tally(adding)
         check = self.context.time.check
 
         def size() -> int:
@@ -584,13 +576,13 @@ class PodCounter:
             return self.context.pod.decoded_bytes + bytes_of(of_pod)
 
         if not peers.time_dependent:
-            return self.pods.tallies.get(name, scope, counts, may_count, check, size)
+            return self.pods.tallies.get(name, scope, adding, check, size)
         frame = self._frame
         basis = tuple(frame.tables.get(digest) for digest in peers.tables)
 
         def adds(pod: Peer) -> tuple[int, int]:
             frame.until = NEVER
-            return counts(pod), frame.until
+            return adding.of(pod), frame.until
 
         now, given = frame.now.nanos, (check, size, basis)
         if peers.state == "ended":
@@ -639,7 +631,7 @@ def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> tuple[int, int]:
     return unwanted, ending
 
 
-def _by_labels(counts: Callable[[CountedPod], bool], scope: Scope | None, pod: RequestPod) -> bool:
+def _by_labels(counts: _OfPod, scope: Scope | None, pod: RequestPod) -> int:
     """Whether a pod in flight counts, where labels are enough to tell."""
     if scope is None or scope.workload is not None:
         return False
@@ -654,7 +646,7 @@ def _begin(frame: Frame, pod: CountedPod) -> None:
         frame.refuel()
 
 
-def _amount(frame: Frame, pod: Peer, amount: Evaluate) -> int:
+def _amount(frame: Frame, pod: CountedPod, amount: Evaluate) -> int:
     """What a pod adds to a sum. Raises EvaluationError if it has no amount."""
     _begin(frame, pod)
     return added(amount(frame))

@@ -179,11 +179,8 @@ class _GroupMemo:
 
     def __init__(self, clause: FilterProgram) -> None:
         self._clause = clause
-        (digest,) = clause.groups.digests
-        self._digest = digest
-        self._values = PerGroup(digest, partial(judge, clause))
-        # By the number of a group; the last one is for no group.
-        self._codes: Codes = np.zeros(1, np.int32)
+        given = clause.groups, clause.policy, lambda frame, _: judge(clause, frame)
+        self._values: PerGroup[Rejection | None] = PerGroup(*given, self._coded)
         self._unknown = 0
         self.rejections: list[Rejection | None] = [None]
 
@@ -191,19 +188,15 @@ class _GroupMemo:
         self, groups: CallGroups, table: NodeTable, rows: NodeRows, evaluation: Evaluation
     ) -> Codes:
         """Indexes into `rejections`, in the order of `rows`."""
-        time, clause = evaluation.time, self._clause
-        time.charge(clause.policy)
-        found, is_new = self._values.values(groups, evaluation.frame, time.check)
-        time.rest()
-        if is_new:
-            unknown = Rejection(clause, known=False)
-            known = {rejection: at for at, rejection in enumerate(dict.fromkeys([None, *found]))}
-            self._unknown = known.setdefault(unknown, len(known))
-            self.rejections = list(known)
-            self._codes = np.array([known[each] for each in found], np.int32)
-        codes = self._codes[groups.ids(self._digest, table)[rows]]
+        codes: Codes = self._values.of(groups, table, rows, evaluation)
         codes[rows == UNKNOWN_ROW] = self._unknown
         return codes
+
+    def _coded(self, found: list[Rejection | None]) -> Codes:
+        known = {rejection: at for at, rejection in enumerate(dict.fromkeys([None, *found]))}
+        self._unknown = known.setdefault(Rejection(self._clause, known=False), len(known))
+        self.rejections = list(known)
+        return np.array([known[each] for each in found], np.int32)
 
 
 class _RowMemo:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -41,7 +42,7 @@ class RowMemo:
     ) -> None:
         """`missing` is for a row that was not evaluated, of the type of the others."""
         self._clauses = clauses
-        self._by_kind = [_by_kind(clause, kinds) for clause in clauses]
+        self._by_kind = [ByKind(k, MISSING) if k else None for k in map(kinds, clauses)]
         timed = any(clause.time_dependent for clause in clauses)
         self.fresh = Freshness(time_dependent=timed, tables=[each.tables for each in clauses])
         self._missing, self._made = missing, made
@@ -72,47 +73,20 @@ class ScoreMemo:
         self.clause = clause
         self.rows = RowMemo([clause], kinds, MISSING, itemgetter(0))
         self._groups = GroupVersions([clause.groups])
-        self._alone = _GroupValues(clause) if clause.groups.alone else None
+        self._alone: PerGroup[float] | None = None
+        if clause.groups.alone:
+            self._alone = PerGroup(clause.groups, clause.policy, partial(value, clause), np.array)
 
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
         """In the order of `rows`, NaN where there is none. Raises as `RowMemo.of`."""
         if self._alone is not None:
-            return self._alone.values(table, rows, evaluation)
+            groups = evaluation.groups_of_call()
+            assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+            return self._alone.of(groups.counting("predicted"), table, rows, evaluation)
         if not self._groups.digests:
             return self.rows.of(table, rows, evaluation)
         with counted_on_the_way(evaluation.frame(), "predicted"):
             return self.rows.of(self._groups.table(table, evaluation), rows, evaluation)
-
-
-class _GroupValues:
-    """The value of a clause for each group of nodes; the clause reads one group and no node."""
-
-    def __init__(self, clause: ScoreProgram) -> None:
-        self._clause = clause
-        (digest,) = clause.groups.digests
-        self._digest = digest
-        # The last number is for no group.
-        self._numbers: Floats = np.empty(0)
-        # Nobody listens before the first call.
-        self._report: Report = lambda *_: None
-
-        def number(frame: Frame) -> float:
-            return value(clause, frame, self._report)
-
-        self._known = PerGroup(digest, number)
-
-    def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
-        """In the order of `rows`, NaN where there is none."""
-        groups, time = evaluation.groups_of_call(), evaluation.time
-        assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-        groups, self._report = groups.counting("predicted"), evaluation.report
-        time.charge(self._clause.policy)
-        found, is_new = self._known.values(groups, evaluation.frame, time.check)
-        time.rest()
-        if is_new:
-            self._numbers = np.array(found)
-        values: Floats = self._numbers[groups.ids(self._digest, table)[rows]]
-        return values
 
 
 def mean_memo(clauses: Sequence[ScoreProgram], kinds: KindsOf = no_kinds) -> RowMemo:
@@ -188,11 +162,6 @@ def _values(
         if until is not None and frame.until < until[count]:
             until[count] = frame.until
     return found
-
-
-def _by_kind(clause: ScoreProgram, kinds: KindsOf) -> ByKind[float] | None:
-    of_clause = kinds(clause)
-    return None if of_clause is None else ByKind(of_clause, MISSING)
 
 
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:

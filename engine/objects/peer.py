@@ -53,6 +53,13 @@ _FINE = frozenset({"", "Completed"})
 # The label that the pods of one template of a Deployment have in common, and that of others.
 TEMPLATE_HASH = "pod-template-hash"
 _TEMPLATE_LABELS = (TEMPLATE_HASH, "controller-revision-hash")
+# Paths of a peer, as `("labels", "app")`.
+PeerReads = frozenset[tuple[str, ...]]
+# The fields of a peer that pods have in common with others, as long as nobody changes a pod.
+_OF_KIND = frozenset(
+    "annotations group hostPorts labels limits namespace namespaceLabels priority requests "
+    "workload".split()
+)
 # The address of a port that stands for all addresses of the node.
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
@@ -223,6 +230,12 @@ def placed_pod(peer: Peer) -> PlacedPod:
     )
 
 
+def reads_of_kind(paths: Collection[tuple[str, ...]]) -> PeerReads | None:
+    """The paths of a peer, if many pods may have the same values there; else None."""
+    of_kind = all(path and path[0] in _OF_KIND for path in paths)
+    return frozenset(paths) if of_kind else None
+
+
 def values_at(paths: Collection[tuple[str, ...]]) -> Callable[[Peer], Hashable]:
     """A function for the values of a peer at some paths, as a key: equal for equal values."""
     match [_value_at(path) for path in sorted(paths)]:
@@ -236,12 +249,12 @@ def values_at(paths: Collection[tuple[str, ...]]) -> Callable[[Peer], Hashable]:
 
 def _value_at(path: tuple[str, ...]) -> Callable[[Peer], Hashable]:
     match path:
-        case ("labels", str() as key, *_):
-            return lambda peer: peer.labels.get(key)
-        case ("annotations", str() as key, *_):
-            return lambda peer: peer.annotations.get(key)
+        case ("annotations" | "labels" | "namespaceLabels" as name, str() as key, *_):
+            return lambda peer: getattr(peer, name).get(key)
         case ("workload", str() as name):
             return lambda peer: getattr(peer.workload, name, None)
+        case ("limits" | "requests" as name, str() as key, *_):
+            return lambda peer: _hashable(getattr(peer, name).get(key))
         case (name, *_):
             return lambda peer: _hashable(getattr(peer, name))
         case _:
@@ -249,9 +262,10 @@ def _value_at(path: tuple[str, ...]) -> Callable[[Peer], Hashable]:
 
 
 def _hashable(value: object) -> Hashable:
-    if isinstance(value, Mapping):
-        return tuple(sorted(value.items()))
-    return value
+    if isinstance(value, dict):
+        return tuple([(key, _hashable(value[key])) for key in sorted(value)])
+    # Equal quantities may be written in different ways.
+    return (value.nanos, value.suffix) if isinstance(value, Quantity) else value
 
 
 def importance(peer: Peer) -> tuple[int, int]:

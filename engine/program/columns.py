@@ -380,12 +380,9 @@ class NodeKinds:
         self._frame: Frame | None = None
         # Whether the clause tells nearly every node from all others.
         self.are_useless = False
-        self._start_over(None)
-
-    def _start_over(self, owner: object) -> None:
-        self._owner = owner
+        self._owner: object = None
         self.era = object()
-        self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._fresh = Freshness()
         self._kinds: npt.NDArray[np.int32] = np.empty(0, np.int32)
         self._numbers: dict[Hashable, int] = {}
 
@@ -397,11 +394,12 @@ class NodeKinds:
         size = len(table.nodes)
         most = _KINDS_PER_ROW * size + _SPARE_KINDS
         if self._owner is not table.owner or len(self._numbers) > most:
-            self._start_over(table.owner)
-        self._versions, self._kinds = grown(self._versions, size, -1), grown(self._kinds, size, 0)
-        stale = rows[self._versions.take(rows) != table.versions.take(rows)]
-        if len(stale):
-            self._find(table, stale, evaluation.frame, evaluation.time)
+            self._owner, self.era, self._numbers = table.owner, object(), {}
+            self._fresh, self._kinds = Freshness(), np.empty(0, np.int32)
+        self._kinds = grown(self._kinds, size, NO_NODE)
+        for portion in self._fresh.stale(table, evaluation.now, rows):
+            self._find(table, portion, evaluation.frame, evaluation.time)
+            self._fresh.worked_out(table, portion)
         found: list[int] = self._kinds.take(rows).tolist()
         return found
 
@@ -417,16 +415,13 @@ class NodeKinds:
             for count, row in enumerate(rows.tolist()):
                 if count and not count % self.per_look:
                     time.check()
-                node = table.nodes[row]
-                if node is not None:
-                    frame.node = node
-                    self._kinds[row] = numbers.setdefault(self._key(frame), len(numbers) + 1)
-                else:
-                    self._kinds[row] = NO_NODE
-                self._versions[row] = table.versions[row]
+                frame.node, kind = table.nodes[row], NO_NODE
+                if frame.node is not None:
+                    kind = numbers.setdefault(self._key(frame), len(numbers) + 1)
+                self._kinds[row] = kind
         finally:
             frame.check = unlimited
-        if len(numbers) > _MOST_KINDS and 2 * len(numbers) > np.count_nonzero(self._versions >= 0):
+        if len(numbers) > _MOST_KINDS and 2 * len(numbers) > np.count_nonzero(self._kinds):
             self.are_useless = True
 
 

@@ -12,6 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from engine.objects.peer import reads_of_kind
 from engine.program import operations
 from engine.program.columns import ColumnRoom, NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
@@ -192,13 +193,14 @@ class PolicyCompiler:
         read = {path[0] for path in paths}
         tables = self._tables_of(*children(pods))
         of_peer = {path[1:2] for path in paths if path[0] == "peer"}
+        given = (expr for expr in (where, pods.amount) if expr is not None)
+        reads = reads_of_kind(frozenset().union(*map(self.peer_reads.written, given)))
         is_timed = "now" in read or bool(tables) or pods.state == "ended"
         return Peers(
             where=self.shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=pod_parts(self.compiler, [where] if where is not None else []),
             by_labels=not pods.state and of_peer <= {_LABELS},
-            by_kind=not pods.state and of_peer <= _OF_KIND,
             time_dependent=is_timed,
             everywhere=pods.all,
             namespaces=self.optional(pods.namespaces),
@@ -207,6 +209,7 @@ class PolicyCompiler:
             revision=pods.revision,
             state=pods.state,
             amount=self.optional(pods.amount),
+            reads=None if is_timed else reads,
             tables=tuple(sorted(tables)),
         )
 
@@ -382,9 +385,7 @@ class PolicyCompiler:
 
 # What decides about no node: texts, and what a binding waits for.
 UNDECIDING = (Template, WaitUntil)
-# What pods of one kind have in common (`engine.cache.tallies`).
 _LABELS, _LABELS_OF_NODE = ("labels",), ("node", "metadata", "labels")
-_OF_KIND = frozenset({_LABELS, ("namespace",), ("namespaceLabels",), ("workload",)})
 # The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(
     {("spec", "nodeSelector"), ("spec", "affinity", "nodeAffinity"), ("spec", "tolerations")}

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 from typing import Literal as OneOf
 
+from engine.objects.peer import PeerReads
 from engine.program.columns import NodeKey
 from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from engine.program.node_groups import GroupSpec
@@ -142,17 +143,16 @@ class Peers:
     pods with a node count. With `everywhere` the pods of every namespace count, or of the
     namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
-    `by_kind` that those do that have the same namespace and workload, too, and `time_dependent`
-    that the set may change with the time. With a `state` only pods in it count. Each pod adds
-    `amount`, which reads `peer`; None means that it adds one. `tables` has the digests of the
-    tables that tell which pods count, and what they add.
+    and `time_dependent` that the set may change with the time. With a `state` only pods in it
+    count. Each pod adds `amount`, which reads `peer`; None means that it adds one. Peers with equal
+    values at the paths of `reads` add the same; it is None where hardly two have these. `tables`
+    has the digests of the tables that tell which pods count, and what they add.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
     of_pod: tuple[Evaluate, ...] = ()
     by_labels: bool = False
-    by_kind: bool = False
     time_dependent: bool = False
     everywhere: bool = False
     namespaces: Evaluate | None = None
@@ -161,6 +161,7 @@ class Peers:
     revision: bool = False
     state: PodState = ""
     amount: Evaluate | None = None
+    reads: PeerReads | None = frozenset()
     tables: tuple[str, ...] = ()
 
 

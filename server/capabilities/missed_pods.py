@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.cache.cache import Cache
+from engine.cache.tallies import Adding
 from engine.cluster.events import PodEvent, Regarding
 from engine.counting.in_flight_pods import Schedulers
 from engine.fairness import FairQueue
@@ -89,7 +90,7 @@ class UngatedPods:
         if selection is None or not self.schedulers.gate:
             return
         version = ("ungated", policy.name, selection.version, self.exemptions())
-        tally = self.cache.tallies.get(version, selection.scope, self.among(selection.has))
+        tally = self.cache.tallies.get(version, selection.scope, Adding(self.among(selection.has)))
         number = tally.placed + len(tally.waiting)
         policy.fields["ungatedPods"] = number
         policy.conditions["Ungated"] = condition(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.cache.cache import Cache
+from engine.cache.tallies import Adding
 from engine.engine import Engine
 from engine.errors import ExpensivePolicyError
 from engine.objects.peer import Peer
@@ -90,7 +91,7 @@ def portable_part(
             return told != digest and selection.has(pod)
 
         version = ("outdated", policy.name, selection.version, digest)
-        tally = cache.tallies.get(version, selection.scope, is_outdated)
+        tally = cache.tallies.get(version, selection.scope, Adding(is_outdated))
         policy.fields["outdatedPods"] = len(tally.waiting)
 
     return part

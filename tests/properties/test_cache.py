@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
-from engine.cache.tallies import Scope
+from engine.cache.tallies import Adding, Scope
 from engine.errors import BadObjectError
 from engine.objects.peer import (
     REQUEUE_CONDITION,
@@ -165,10 +165,11 @@ def check_tallies(cache: Cache, model: Model) -> None:
     root = DEPLOYMENTS[0]["metadata"]["uid"]
     for scope in (Scope(), Scope("default"), Scope("shop"), Scope("default", root)):
         # A first count of the pods with a label looks at one pod with the same labels.
-        first = cache.tallies.get(object(), scope, labelled, labelled)
+        of_app = Adding(labelled, reads=frozenset({("labels", "app")}))
+        first = cache.tallies.get(object(), scope, of_app)
         for counts, tally in (
-            (web, cache.tallies.get("web", scope, web)),
-            (labelled, cache.tallies.get("labelled", scope, labelled, labelled)),
+            (web, cache.tallies.get("web", scope, Adding(web))),
+            (labelled, cache.tallies.get("labelled", scope, of_app)),
             (labelled, first),
         ):
             counted = [p for p in there.values() if counts(p) and scope.holds(p)]

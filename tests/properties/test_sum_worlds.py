@@ -116,7 +116,16 @@ AMOUNTS = (
     "peer.priority",
     "slots",
 )
-WHERE = ("true", 'peer.labels["app"] == pod.labels["app"]', 'peer.requests["cpu"] > "250m"')
+WHERE = (
+    "true",
+    'peer.labels["app"] == pod.labels["app"]',
+    'peer.requests["cpu"] > "250m"',
+    'peer.requests["memory"] < "1Gi" || peer.requests["pods"] == "1"',
+    'string(peer.requests["cpu"]) in ["1", "1500m"]',
+    'peer.labels.size() == 1 || "slots" in peer.labels && peer.labels["slots"] != "7"',
+    'peer.labels.exists(key, peer.labels[key] == "web") && peer.priority >= 0',
+    'peer.name != "p1" && peer.labels["app"] != "db"',
+)
 
 
 def policy(amount: str, where: str) -> Checked:
@@ -168,9 +177,10 @@ def changed(random: Random, name: str) -> Object:
 
 @pytest.mark.parametrize("seed", range(examples(200)))
 def test_sums_equal_those_of_the_plain_evaluator(seed: int) -> None:
+    """Those of several rules in turn, so that pods are grouped by more and more of their values."""
     random = Random(seed)
-    of = policy(random.choice(AMOUNTS), random.choice(WHERE))
-    (clause,) = compile_policy(of).counts
+    rules = [policy(random.choice(AMOUNTS), random.choice(WHERE)) for _ in range(3)]
+    clauses = [compile_policy(each).counts[0] for each in rules]
     counting: Counting = counting_of(NODES)
     pods: dict[str, Object] = {}
     for _ in range(12):
@@ -181,6 +191,7 @@ def test_sums_equal_those_of_the_plain_evaluator(seed: int) -> None:
         else:
             pods[name] = changed(random, name)
             counting.cache.put_pod(peer_of(pods[name]))
+        of, clause = random.choice([*zip(rules, clauses, strict=True)])
         found = counting.count(clause, ASKED, report=Reports())
         wanted = {name: number for name, number in plain(of, pods).items() if name != "gone"}
         assert found.high == wanted

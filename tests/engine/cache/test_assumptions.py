@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cache.tallies import Scope
+from engine.cache.tallies import Adding, Scope
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
 from tests.support.builders import node, pod, raw
@@ -100,7 +100,7 @@ def test_where_a_pod_is(
 ) -> None:
     """`at` a node or none, None if the pod is not there; it `takes` what it is assumed to take."""
     cache = cache_of([node("a"), node("b")])
-    tally = cache.tallies.get("all", Scope(), lambda _: 1)
+    tally = cache.tallies.get("all", Scope(), Adding(lambda _: 1))
     for step in steps:
         step(cache)
     there, snapshot = cache.pod(KEY), cache.snapshot()

@@ -14,8 +14,7 @@ from typing import NoReturn
 import msgspec
 import pytest
 
-from engine.cache import tallies as tallies_module
-from engine.cache.tallies import AlikePods, Scope, Tallies, Tally, TimedTally
+from engine.cache.tallies import Adding, Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
 from grammar.values.time import NEVER
@@ -26,6 +25,14 @@ from tests.support.engines import cache_of, engine_over, peer_of
 
 def pods(count: int) -> dict[str, Peer]:
     return {f"default/p{i}": peer_of(pod(f"p{i}", on="n0")) for i in range(count)}
+
+
+OF_APP = frozenset({("labels", "app")})
+
+
+def by_app(adds: Callable[[Peer], int]) -> Adding:
+    """For pods of which those with the same app add the same."""
+    return Adding(adds, reads=OF_APP)
 
 
 class Clock:
@@ -128,20 +135,20 @@ def test_an_event_reaches_only_tallies_that_may_count_the_pod() -> None:
         return counts
 
     def tally_of(app: str) -> Tally:
-        return tallies.get(app, Scope("default"), of_app(app), of_app(app))
+        return tallies.get(app, Scope("default"), by_app(of_app(app)))
 
     apps = ("a", "b", "c")
     kept = {app: tally_of(app) for app in apps}
     first, second = (peer_of(pod(name, on="n0", labels={"app": "b"})) for name in ("p0", "p1"))
+    there["default/p0"] = first
     tallies.arrives("default/p0", first)
     asked.clear()
     for follow in (tallies.arrives, tallies.leaves, tallies.arrives):
         follow("default/p1", msgspec.structs.replace(second, labels=first.labels))
-    assert set(asked) == {"b"}
+    assert not asked, "what pods of this kind add is known"
     assert [kept[app].placed for app in apps] == [0, 2, 0]
     # A tally that comes later follows the same pods from then on.
-    there["default/p0"] = first
-    late = tallies.get("late", Scope(), lambda _: True)
+    late = tallies.get("late", Scope(), Adding(lambda _: True))
     tallies.leaves("default/p0", first)
     assert (late.placed, kept["b"].placed) == (0, 1)
 
@@ -150,12 +157,12 @@ def test_a_tally_that_cannot_tell_follows_the_pod() -> None:
     """There was no time to find out whether a kind of pod may count."""
     tallies, times = Tallies({}), [DeadlineExceededError("too late")]
 
-    def may_count(_: Peer) -> bool:
+    def adds(_: Peer) -> bool:
         if times:
             raise times.pop()
-        return False
+        return True
 
-    tally = tallies.get("t", Scope(), lambda _: True, may_count)
+    tally = tallies.get("t", Scope(), by_app(adds))
     tallies.arrives("default/p0", peer_of(pod("p0", on="n0")))
     assert tally.placed == 1
 
@@ -231,13 +238,10 @@ def test_a_first_count_looks_at_each_pod_once_however_often_it_is_interrupted(
     there, counts = Changing(), Hurried(7)
     for number in range(100):
         there.put("default", number, "n0", 1 if by_kind else number % 3)
-    may_count = counts if by_kind else None
-    tally = finished(
-        counts, lambda: there.tallies.get("t", Scope("default"), counts, may_count), 20
-    )
+    adding = by_app(counts) if by_kind else Adding(counts)
+    tally = finished(counts, lambda: there.tallies.get("t", Scope("default"), adding), 20)
     assert tally.nodes == there.on_nodes(Scope("default"))
-    # A kind is evaluated once more, as a whole.
-    assert len(counts.evaluated) == 100 + by_kind
+    assert len(counts.evaluated) == (1 if by_kind else 100)
 
 
 @pytest.mark.parametrize("ahead", [False, True], ids=["when needed", "ahead"])
@@ -246,47 +250,14 @@ def test_a_count_by_kinds_has_all_pods_of_all_groups(*, ahead: bool) -> None:
     for number in range(60):
         there.put("default" if number % 2 else "other", number, f"n{number % 3}", number % 7 % 3)
     if ahead:
-        list(there.tallies.group(["default", "other"]))
-        assert there.tallies.grouped == ["default", "other"]
+        wanted = dict.fromkeys(["default", "other"], OF_APP)
+        list(there.tallies.group(wanted))
+        assert there.tallies.grouped.keys() == wanted.keys()
     for number, scope in enumerate((Scope(), Scope("default"), Scope("other"))):
         there.put("default", number, "n0", 1)
         counts.left = 10_000
-        tally = there.tallies.get("t", scope, counts, counts)
+        tally = there.tallies.get("t", scope, by_app(counts))
         assert tally.nodes == there.on_nodes(scope)
-
-
-def test_a_count_by_kinds_begins_anew_where_pods_are_no_longer_grouped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tallies_module, "_FEW_GROUPS", 0)
-    there, counts = Changing(), Hurried(5)
-    for number in range(12):
-        there.put("default", number, "n0", number % 3)
-
-    def count() -> Tally:
-        return there.tallies.get("t", Scope("default"), counts, counts)
-
-    with pytest.raises(DeadlineExceededError):
-        count()
-    there.remove("default", 0)
-    there.remove("default", 3)
-    there.put("default", 20, "n1", 1)
-    assert finished(counts, count, 20).nodes == there.on_nodes(Scope("default"))
-
-
-def test_groups_of_pods_are_of_use_as_if_those_that_left_had_never_been_there() -> None:
-    """A group is of use where there are few, or where each has some pods."""
-    same = peer_of(pod("p", labels={"app": "web"}))
-    single = {f"a{i}": msgspec.structs.replace(same, labels={"app": f"{i}"}) for i in range(1400)}
-    alike = dict.fromkeys((f"b{i}" for i in range(400)), same)
-    groups, seen = AlikePods({**single, **alike}), set[bool]()
-    for key, left in [*alike.items(), *single.items()]:
-        groups.leaves(key, left)
-        (alike if key in alike else single).pop(key)
-        if not len(alike) % 100 and not len(single) % 100:
-            seen.add(groups.is_of_use)
-            assert groups.is_of_use == AlikePods({**single, **alike}).is_of_use
-    assert seen == {False, True}
 
 
 def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:
@@ -298,9 +269,8 @@ def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:
 
     there = {"default": pods(3), "other": Others(pods(3))}
     tallies = Tallies(there)
-    for may_count in (None, lambda _: True):
-        name = may_count is None
-        assert tallies.get(name, Scope("default"), lambda _: 1, may_count).placed == 3
+    for adding in (Adding(lambda _: 1), by_app(lambda _: 1)):
+        assert tallies.get(adding, Scope("default"), adding).placed == 3
 
 
 @pytest.mark.parametrize("seed", range(examples(60)))
@@ -320,7 +290,7 @@ def test_a_count_is_right_after_any_events_and_interruptions(seed: int) -> None:
     def count(of: tuple[Scope, bool]) -> Tally:
         scope, by_kind = of
         hurried = counts[of]
-        return there.tallies.get(by_kind, scope, hurried, hurried if by_kind else None)
+        return there.tallies.get(by_kind, scope, by_app(hurried) if by_kind else Adding(hurried))
 
     for _ in range(60):
         change()
@@ -343,12 +313,12 @@ def test_a_tally_that_had_no_time_for_an_event_is_not_counted_anew() -> None:
     there, counts = Changing(), Hurried(1000)
     for number in range(100):
         there.put("default", number, "n0", number % 3)
-    finished(counts, lambda: there.tallies.get("t", Scope(), counts), 1)
+    finished(counts, lambda: there.tallies.get("t", Scope(), Adding(counts)), 1)
     counts.left = 0
     for number in range(0, 100, 10):
         there.put("default", number, "n1", 1)
     counts.evaluated.clear()
-    tally = finished(counts, lambda: there.tallies.get("t", Scope(), counts), 1)
+    tally = finished(counts, lambda: there.tallies.get("t", Scope(), Adding(counts)), 1)
     assert tally.nodes == there.on_nodes(Scope())
     # Ten pods left, and ten arrived.
     assert len(counts.evaluated) == 20
@@ -387,7 +357,7 @@ def kept(tallies: Tallies, asked: int) -> list[int]:
         return 1
 
     for name in reversed(range(asked)):
-        tallies.get(name, Scope(), counts)
+        tallies.get(name, Scope(), Adding(counts))
         if counted:
             break
         found.append(name)
@@ -398,7 +368,7 @@ def test_tallies_whose_names_and_functions_keep_much_are_few() -> None:
     """As when a policy counts by an annotation of large pods, and somebody changes that."""
     tallies = Tallies({"default": pods(1)})
     for name in range(100):
-        tallies.get(name, Scope(), lambda _: 1, size=lambda: 1 << 20)
+        tallies.get(name, Scope(), Adding(lambda _: 1), size=lambda: 1 << 20)
     assert kept(tallies, 100) == list(range(76, 100)), "24 MiB of them"
 
 
@@ -407,15 +377,15 @@ def test_tallies_of_many_nodes_are_few() -> None:
     there = {f"default/p{i}": peer_of(pod(f"p{i}", on=f"n{i}")) for i in range(1000)}
     tallies = Tallies({"default": there})
     for name in range(300):
-        tallies.get(name, Scope(), lambda _: 1)
+        tallies.get(name, Scope(), Adding(lambda _: 1))
     assert len(kept(tallies, 300)) == 254
 
 
 def test_a_large_tally_is_kept_alone() -> None:
     tallies = Tallies({"default": pods(1)})
-    tallies.get("other", Scope(), lambda _: 1)
+    tallies.get("other", Scope(), Adding(lambda _: 1))
     for _ in range(2):
-        tallies.get(0, Scope(), lambda _: 1, size=lambda: 1 << 30)
+        tallies.get(0, Scope(), Adding(lambda _: 1), size=lambda: 1 << 30)
     assert kept(tallies, 1) == [0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.cache.node_table import NodeTable
-from engine.cache.tallies import Tally
+from engine.cache.tallies import Adding, Tally
 from engine.counting.bounds import OFF, ON, GroupCounts
 from engine.counting.groups import OUTSIDE, CountGroups
 from engine.errors import DeadlineExceededError
@@ -35,7 +35,7 @@ def by_name(groups: CountGroups, rows: dict[str, int]) -> dict[str, int]:
 
 def size(groups: CountGroups, table: NodeTable) -> int:
     """The number of groups."""
-    return len(groups.count_of(Tally(lambda _: True), table))
+    return len(groups.count_of(Tally(Adding(lambda _: True)), table))
 
 
 NODES = [
@@ -151,7 +151,7 @@ def test_nodes_that_a_spread_counts(clause: str, other: Object, spec: Object, wa
     table = snapshot_of(nodes).table
     groups = groups_of(clause)
     update(groups, table, pod("asked", spec=spec))
-    tally = Tally(lambda _: True)
+    tally = Tally(Adding(lambda _: True))
     tally.arrives("default/p", peer_of(pod("p", on="b")))
     assert groups.domains().tolist() == [True, wanted]
     assert groups.count_of(tally, table).tolist() == [0, int(wanted)]
@@ -374,7 +374,7 @@ def test_pods_are_counted_in_the_group_of_their_node() -> None:
     table = snapshot_of(NODES).table
     groups = groups_of(SPREAD % "1")
     update(groups, table)
-    tally = Tally(lambda _: True)
+    tally = Tally(Adding(lambda _: True))
     for name, on in {"p": "a", "q": "c", "r": "b", "s": "d", "t": "gone"}.items():
         tally.arrives(f"default/{name}", peer_of(pod(name, on=on)))
     assert groups.count_of(tally, table).tolist() == [2, 1]
@@ -384,7 +384,7 @@ def test_counts_follow_the_tally_and_the_nodes() -> None:
     """Whatever is kept between two calls, the counts are those of a fresh start."""
     cache = cache_of(NODES)
     groups = groups_of(SPREAD % "1")
-    tally = Tally(lambda _: True)
+    tally = Tally(Adding(lambda _: True))
 
     def counts() -> list[int]:
         update(groups, cache.snapshot().table)
@@ -403,7 +403,7 @@ def test_counts_follow_the_tally_and_the_nodes() -> None:
     for number in range(600):
         tally.arrives(f"default/p{number}", peer_of(pod(f"p{number}", on="a")))
     assert counts() == [601, 0], "more changes than a tally remembers"
-    tally = Tally(lambda _: True)
+    tally = Tally(Adding(lambda _: True))
     assert counts() == [0, 0], "another tally"
 
 
@@ -411,6 +411,6 @@ def test_who_gets_counts_may_change_them() -> None:
     table = snapshot_of(NODES).table
     groups = groups_of(SPREAD % "1")
     update(groups, table)
-    tally = Tally(lambda _: True)
+    tally = Tally(Adding(lambda _: True))
     groups.count_of(tally, table)[0] += 7
     assert groups.count_of(tally, table).tolist() == [0, 0]
