@@ -25,9 +25,11 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
+# Whoever builds a release has the same times in its archives.
+unexport SOURCE_DATE_EPOCH
 
 .PHONY: demo test thorough properties processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
-	image-test sbom krew release help lock versions openapi crds schema examples site clean
+	image-test sbom krew clean-tree release help lock versions openapi crds schema examples site clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -232,22 +234,27 @@ krew: .venv/stamp  ## build the archive of the kubectl plugin for krew in build/
 	  of="--python-version $$version --only-binary :all: $(KREW_PLATFORMS)" \
 	  && $(PIP) download --require-hashes --no-deps $$of --dest build/krew/locked \
 	    --requirement requirements-image.lock \
-	  && $(PIP) install --no-compile --no-index --find-links build/krew/locked $$of \
-	    --target build/krew/placet/lib/$$version build/krew/wheel/*.whl || exit 1; \
+	  && $(PIP) install --no-compile --no-index --find-links build/krew/locked --find-links build/krew/wheel \
+	    $$of --target build/krew/placet/lib/$$version placet || exit 1; \
 	done
 	.venv/bin/python -m compileall --invalidation-mode unchecked-hash -qq build/krew/placet/lib/3.11
 	cp deploy/krew/kubectl-placet LICENSE build/krew/placet
-	tar -C build/krew/placet --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . \
+	tar -C build/krew/placet --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - . \
 	  | gzip -n > build/krew/placet-linux-amd64.tar.gz
 	sum=$$(sha256sum < build/krew/placet-linux-amd64.tar.gz | cut -c1-64) \
 	&& sed "s/sha256: .*/sha256: $$sum/" deploy/krew/placet.yaml > build/krew/placet.yaml
 
-release: sbom krew  ## build wheel, chart, plugin, bill of materials and, with buildah, the image into build/release
-	rm -rf build/release && mkdir -p build/release
-	.venv/bin/hatchling build --target wheel --directory build/release
+# What is in a release is in a commit; the times in its archives are no reason for another checksum.
+clean-tree:  ## fail if there are changes that are in no commit
+	@test -z "$$(git status --porcelain)" || { git status --short >&2; echo "commit these changes first" >&2; exit 1; }
+
+release: clean-tree sbom krew  ## build wheel, sdist, chart, plugin, bill of materials and, with buildah, the image into build/release
+	rm -rf build/release build/chart && mkdir -p build/release build/chart
+	.venv/bin/hatchling build --target wheel --target sdist --directory build/release
 	cp build/sbom.cdx.json build/krew/placet-linux-amd64.tar.gz build/release
 	cp build/krew/placet.yaml build/release
-	helm=$$(tests/e2e/kube/build helm) && "$$helm" package deploy/chart --destination build/release
+	cp -R deploy/chart build/chart/placet && find build/chart -exec touch -d @0 {} +
+	helm=$$(tests/e2e/kube/build helm) && "$$helm" package build/chart/placet --destination build/release
 	if command -v buildah >/dev/null; then \
 	  version=$$(.venv/bin/python -c 'from cli.version import version; print(version())') \
 	  && buildah build --build-arg VERSION="$$version" --build-arg REVISION="$$(git rev-parse HEAD)" \

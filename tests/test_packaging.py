@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -25,15 +26,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("wheel"))
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, target: str = "wheel", ends: str = "*.whl", root: Path = ROOT) -> Path:
     subprocess.run(
-        [PROGRAMS / "hatchling", "build", "--target", "wheel", "--directory", folder],
-        cwd=ROOT,
+        [PROGRAMS / "hatchling", "build", "--target", target, "--directory", folder],
+        cwd=root,
         check=True,
         capture_output=True,
         timeout=60,
     )
-    (built,) = folder.glob("*.whl")
+    (built,) = folder.glob(ends)
     return built
 
 
@@ -70,6 +71,17 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 def names(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
+
+
+@pytest.mark.process
+def test_sdist_is_the_same_each_time_and_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """Also with the version, which is that of the history that an sdist does not have."""
+    first, second = (build(tmp_path / name, "sdist", "*.tar.gz") for name in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes()
+    shutil.unpack_archive(first, tmp_path, filter="data")
+    (root,) = (path for path in tmp_path.iterdir() if path.name.startswith("placet-"))
+    again = build(tmp_path / "wheel", root=root)
+    assert (again.name, again.read_bytes()) == (wheel.name, wheel.read_bytes())
 
 
 @pytest.mark.process

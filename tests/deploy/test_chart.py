@@ -118,6 +118,15 @@ def test_artifact_hub_is_told_of_what_ships() -> None:
     assert chart["icon"] == f"data:image/svg+xml;base64,{base64.b64encode(icon).decode()}"
 
 
+def test_whoever_keeps_placet_is_said_alike_everywhere() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    home, spec = project["urls"]["Homepage"], MANIFEST["spec"]
+    assert (chart["home"], chart["sources"], spec["homepage"]) == (home, [home], home)
+    assert spec["platforms"][0]["uri"].startswith(f"{home}/releases/download/v{RELEASE}/")
+    assert chart["maintainers"] == project["maintainers"]
+
+
 def test_command_prints_the_manifests(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["manifests"]) == 0
     assert capsys.readouterr().out == MANIFESTS.read_text(encoding="utf-8")

@@ -599,6 +599,10 @@ def test_monitoring_is_that_of_the_files() -> None:
     text = (CHART / "files" / "alerts.yaml").read_text(encoding="utf-8")
     replaced = text.replace("docs/monitoring.md", "https://placet.example/monitoring")
     assert objects["PrometheusRule", "placet"]["spec"] == yaml.safe_load(replaced)
+    objects = rendered("--kube-version", "1.36.0", "--set", metrics)
+    home = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["home"]
+    replaced = text.replace("docs/monitoring.md", f"{home}/docs/monitoring.md")
+    assert objects["PrometheusRule", "placet"]["spec"] == yaml.safe_load(replaced)
     dashboard = objects["ConfigMap", "placet-dashboard"]["data"]["placet.json"]
     assert json.loads(dashboard) == json.loads((CHART / "files" / "dashboard.json").read_text())
 
