@@ -210,18 +210,19 @@ def namespaced(text: str) -> tuple[str, str]:
     return namespace(before), object_name(name)
 
 
-def namespace(text: str) -> str:
-    """The name of a namespace."""
-    if not is_label(text):
-        raise ArgumentTypeError(f"`{text}` is not a valid namespace name")
-    return text
+def _valid(is_valid: Callable[[str], bool], otherwise: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not is_valid(text):
+            raise ArgumentTypeError(f"`{text}` {otherwise}")
+        return text
+
+    return read
 
 
-def object_name(text: str) -> str:
-    """The name of an object of Kubernetes."""
-    if not is_subdomain(text):
-        raise ArgumentTypeError(f"`{text}` is not a valid name of an object")
-    return text
+namespace = _valid(is_label, "is not a valid namespace name")
+object_name = _valid(is_subdomain, "is not a valid name of an object")
+# The key of a label or an annotation that nobody can change in a pod.
+frozen_key = _valid(is_qualified, "cannot be the key of a label or an annotation")
 
 
 def positive(text: str) -> int:
@@ -238,16 +239,9 @@ def port(text: str) -> int:
     return int(text)
 
 
-def frozen_key(text: str) -> str:
-    """The key of a label or an annotation that nobody can change in a pod."""
-    if not is_qualified(text):
-        raise ArgumentTypeError(f"`{text}` cannot be the key of a label or an annotation")
-    return text
-
-
 Read = Callable[[str], object]
 _VALUE = re.compile(r"(.+?)?(\.\.\.|,)?(?:=(\S+))?")
-# The types of values, by the word for the value.
+# The types of values, by the word for the value, or by the flag.
 TYPES: Mapping[str, Read] = MappingProxyType(
     {
         **dict.fromkeys(("FILE", "FOLDER", "PATH", "SNAPSHOT"), given_path),
@@ -259,6 +253,9 @@ TYPES: Mapping[str, Read] = MappingProxyType(
         "PORT": port,
         "SIZE": size,
         "TIME": seconds,
+        "--lease": lease,
+        **dict.fromkeys(("--lameduck", "--permit-timeout"), pause),
+        "--webhook-configuration": object_name,
     }
 )
 
@@ -360,8 +357,8 @@ def _flag(words: Sequence[str], group: str, types: Mapping[str, Read]) -> Flag:
     row = _VALUE.fullmatch(value.strip("[]"))
     assert row is not None, value
     metavar, many, default = row.groups("")
-    type_ = types.get(names[-1] if names else metavar) or types.get(metavar)
-    type_ = type_ or TYPES.get(metavar, str)
+    known = {**TYPES, **types}
+    type_ = known.get(names[-1] if names else metavar) or known.get(metavar, str)
     is_optional = bool(names) or value.startswith("[")
     return Flag(names, metavar, many, default or None, "", group, type_, is_optional, is_other)
 

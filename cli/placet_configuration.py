@@ -14,17 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
-from cli.command import (
-    CommandError,
-    Flag,
-    Read,
-    flags_of,
-    lease,
-    object_name,
-    pause,
-    port,
-    read_text,
-)
+from cli.command import FROZEN, CommandError, Flag, flags_of, port, read_text
 from cli.doctor.configuration_text import read
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
@@ -131,12 +121,7 @@ kube-scheduler:
   --gate
     kube-scheduler asks only about pods with the marker `{GATE}`: report the pods of policies that
     were created without it
-  --frozen-label KEY,
-    the key of a label of pods that the cluster lets nobody change, so that portable policies may
-    depend on it; may be given again
-  --frozen-annotation KEY,
-    the key of an annotation of pods that the cluster lets nobody change, so that portable policies
-    may depend on it; may be given again
+{FROZEN}
 load and shutdown:
   --max-in-flight N=100
     the largest number of calls at the same time; more are refused
@@ -198,21 +183,13 @@ def view_port(text: str) -> int | None:
     return port(text)
 
 
-# The types of values, by the word for the value or by the flag.
-_TYPES: Mapping[str, Read] = {
-    "--lameduck": pause,
-    "--lease": lease,
-    "--permit-timeout": pause,
-    "--tls-name": _tls_name,
-    "--view-port": view_port,
-    "--webhook-configuration": object_name,
-}
 # What most people set; `--help-all` shows the others too.
 _USUAL = (
     *("config", "print_config", "policies", "cluster", "kubeconfig", "context", "demo"),
     *("listen", "bind", "tls_cert", "tls_key", "verbose"),
 )
-FLAGS = tuple(replace(e, is_rare=e.key not in _USUAL) for e in flags_of(_TABLE, _TYPES))
+_OWN = {"--tls-name": _tls_name, "--view-port": view_port}
+FLAGS = tuple(replace(e, is_rare=e.key not in _USUAL) for e in flags_of(_TABLE, _OWN))
 
 
 # ---- where a value is from

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import cache
 from math import log
 from pathlib import Path
+from string import Template
 
 from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 from policies.loader import TEST_SUFFIX, library_tests, parsed_library
 
-_WORDS = "# words:"
+_FOLDER, _WORDS = Path(__file__).with_name("recipes"), "# words:"
 # So many recipes are named for some words; the best one is shown whole.
 MOST_NAMED = 3
 _STOP = frozenset(
@@ -85,6 +86,8 @@ def best(words: str) -> tuple[Recipe, tuple[Recipe, ...]]:
     Raises UserError if there is none.
     """
     matching = search(words) if (known := named(words)) is None else (known,)
+    if known is None and (bounded := _bounded(words)) is not None:
+        matching = (bounded, *(each for each in matching if each.name != bounded.name))
     if not matching:
         hint = "use other words; without words all recipes are listed"
         raise UserError(f"no recipe is about `{words}`", hint)
@@ -97,6 +100,32 @@ def shown(recipe: Recipe, others: tuple[Recipe, ...]) -> list[str]:
     numbered = [f"# {number}  {line}" for number, line in enumerate(named_ones, 1)]
     whole = f"# {'1: ' if others else ''}{recipe.name}: {recipe.wish}"
     return [*numbered, *[""] * bool(others), whole, *recipe.text.rstrip().split("\n")]
+
+
+# ---- a recipe with the number and the place of a wish
+
+_BOUND = re.compile(r'limit ".*" \{ per (node|zone|region) at most (\d+) strict \}')
+_POD = '  pod "shop/web-%s" {"labels": {"app": "web"}, "workload": {"name": "web"}} on "a-1"'
+_MOST_PODS = 50
+
+
+def _bounded(words: str) -> Recipe | None:
+    """The recipe for at most so many pods in a place; None for words that say something else."""
+    # It reads all that a wish can say, and takes a while to load.
+    from grammar.mistakes.readings import clause_of  # noqa: PLC0415
+
+    # The name of such a recipe says the same.
+    said_plainly = words.replace("-", " ").replace("rack", "zone")
+    found = _BOUND.fullmatch(clause_of(said_plainly) or "")
+    if found is None or int(found[2]) > _MOST_PODS:
+        return None
+    place, number = ("rack" if "rack" in words else found[1]), int(found[2])
+    per = 'node.labels["rack"]' if place == "rack" else place
+    said = {"number": number, "place": place, "bound": f"{{ per {per} at most {number} strict }}"}
+    known = (recipe for recipe in recipes() if f"{said['bound']}\n" in recipe.policy)
+    pods = "\n".join(_POD % each for each in range(1, number + 1))
+    template = (_FOLDER / "at-most.txt").read_text(encoding="utf-8")
+    return next(known, None) or _recipe(Template(template).substitute(said, pods=pods))
 
 
 # What a word of the wish counts for, one of the comment, and one of the policy itself.
@@ -140,18 +169,27 @@ def _stem(word: str) -> str:
 def _of_wishes() -> list[Recipe]:
     """The recipes of files: each is a comment with words, a policy, and tests."""
     found: list[Recipe] = []
-    for path in sorted(Path(__file__).with_name("recipes").glob("*.policy")):
+    for path in sorted(_FOLDER.glob("*.policy")):
         for part in re.split(rf"(?m)^(?={_WORDS})", path.read_text(encoding="utf-8"))[1:]:
             first, _, rest = part.partition("\n")
-            policy, separator, tests = rest.strip().partition("\ntest ")
-            tests = f"test {tests}\n" if separator else ""
-            file, wrong = parse_file(Source("recipe", policy.strip()))
-            assert not wrong, wrong
-            (parsed,) = file.policies
-            words = first.removeprefix(_WORDS).strip()
-            wish = str(parsed.setting("description", parsed.name))
-            found.append(Recipe(parsed.name, wish, policy.strip(), tests, words))
+            found.append(_recipe(rest, first.removeprefix(_WORDS).strip()))
     return found
+
+
+def _recipe(text: str, words: str = "") -> Recipe:
+    """The recipe of a text: a policy, and tests below it."""
+    policy, tests = _divided(text)
+    file, wrong = parse_file(Source("recipe", policy))
+    assert not wrong, wrong
+    (parsed,) = file.policies
+    wish = str(parsed.setting("description", parsed.name))
+    return Recipe(parsed.name, wish, policy, tests, words)
+
+
+def _divided(text: str) -> tuple[str, str]:
+    """What comes before the tests of a text, and the tests."""
+    policy, *tests = re.split(r"(?m)^(?=test )", text.strip(), maxsplit=1)
+    return policy.strip(), f"{tests[0]}\n" if tests else ""
 
 
 def _of_library() -> list[Recipe]:
@@ -161,15 +199,12 @@ def _of_library() -> list[Recipe]:
     for source, file, _ in parsed_library():
         for policy in file.policies:
             test = tests.get(source.name.removesuffix(".policy") + TEST_SUFFIX, "")
-            used, separator, rest = test.strip().partition("\ntest ")
-            name = f"library/{policy.name}"
+            name, (used, written) = f"library/{policy.name}", _divided(test)
             if re.search(r"(?m)^(?:cluster )?policy ", used) is None:
-                rest = re.split(r"(?m)^test ", test, maxsplit=1)[1] if test else ""
-                used, separator = f'cluster policy example {{\n  use "{name}"\n}}', rest
+                used = f'cluster policy example {{\n  use "{name}"\n}}'
             comment = " ".join(re.findall(r"(?m)^#\s*(.+)$", source.text))
-            written = f"test {rest}\n" if separator else ""
             wish = str(policy.setting("description", policy.name))
-            found.append(Recipe(name, wish, used.strip(), written, comment))
+            found.append(Recipe(name, wish, used, written, comment))
     return found
 
 

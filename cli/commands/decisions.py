@@ -70,13 +70,12 @@ def _listings(found: Sequence[Listing]) -> Iterator[Part]:
     if not every:
         yield "there are no decisions yet"
         return
-    several = len(found) > 1
     every.sort(key=lambda pair: pair[0].at, reverse=True)
     rows = [
         (o.pod, o.at, o.passing, o.nodes, f"error: {o.problem}" if o.problem else o.governing, by)
         for o, by in every
     ]
-    columns = ("pod", "asked at", "pass", "of", "governed by", *(("replica",) if several else ()))
+    columns = ("pod", "asked at", "pass", "of", "governed by", *["replica"] * (len(found) > 1))
     yield table(*columns, rows=[row[: len(columns)] for row in rows])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from cli.command import CONTEXT, CommandError, Exit, flags_of, lease
+from cli.command import CONTEXT, CommandError, Exit, flags_of
 from cli.doctor.configuration_text import configurations, existing, read_text
 from cli.doctor.context import ConfigurationContext, Found, read_requirements
 from cli.doctor.findings import examine
@@ -22,8 +22,7 @@ examples:
   placet doctor --kubeconfig ~/.kube/config
   placet doctor --probe /etc/kubernetes/kube-scheduler.yaml
 """
-ARGUMENTS = flags_of(
-    f"""
+ARGUMENTS = flags_of(f"""
   [FILE...]
     a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the manifest of a
     kube-scheduler pod; - is standard input
@@ -50,9 +49,7 @@ ARGUMENTS = flags_of(
 {REPORT}
 a running cluster, whose ConfigMaps of kube-system and policies are read:
 {CONTEXT}
-""",
-    {"--lease": lease},
-)
+""")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -62,16 +62,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_files(world: World) -> DriftDocument:
-    cluster = world.cluster
+    cluster, bodies = world.cluster, world.cluster.pod_bodies
     engine = offline_engine(world.policies.registry, cluster, world.codec)
     survey = Survey("", engine, cluster, time.monotonic, lambda: cluster.now)
-
-    def body(key: str) -> bytes | None:
-        found = cluster.pod_bodies.get(key)
-        return bytes(found) if found is not None else None
-
     try:
-        return answered(survey.look(), body)
+        return answered(survey.look(), lambda key: bytes(bodies[key]) if key in bodies else None)
     except EngineError as error:
         raise CommandError(str(error), "correct the policies") from None
 

@@ -305,10 +305,7 @@ def _print_reasons(found: SimulationAnswer) -> None:
 
 
 def _where(outcome: PodOutcome) -> str:
-    if outcome.node is not None:
-        return outcome.node
-    reason = next(iter(outcome.reasons), "")
-    return f"pending: {reason}" if reason else "pending"
+    return outcome.node or ": ".join(["pending", *list(outcome.reasons)[:1]])
 
 
 def _percent(part: float) -> str:

@@ -523,9 +523,8 @@ def _asked(name: str, session: ReplSession, text: str) -> int:
         if has_pod and getattr(args, "node", "") is None and "/" not in (args.pod or ""):
             args.pod, args.node = None, args.pod
         if args.pod is None and args.pod_file is None:
-            args.pod, args.pod_file = session.required_pod().key, session.pod_file
-            if args.pod_file is not None:
-                args.pod = None
+            args.pod_file = session.pod_file
+            args.pod = session.required_pod().key if args.pod_file is None else None
     return command.ask(args, session.world())
 
 

@@ -9,7 +9,7 @@ import pytest
 from cli.policy_tests.runner import Runner, collect
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
-from policies.recipe_collection import Recipe, named, recipes, search
+from policies.recipe_collection import Recipe, best, named, recipes, search
 from policies.validation import Validator, check_source
 
 RECIPES = recipes()
@@ -117,6 +117,38 @@ def test_a_recipe_has_at_most_ten_lines() -> None:
 def test_a_recipe_is_found_by_its_words(words: str, name: str) -> None:
     assert name in [r.name for r in search(words)[:3]]
     assert named(name) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "bound"),
+    [
+        ("at most 3 per zone", "at-most-three-per-zone", "per zone at most 3 strict"),
+        ("at most 7 pods per node", "at-most-7-per-node", "per node at most 7 strict"),
+        ("no more than four in each region", "at-most-4-per-region", "per region at most 4"),
+        ("one per zone", "at-most-1-per-zone", "per zone at most 1 strict"),
+        ("one per rack", "one-per-rack", 'per node.labels["rack"] at most 1 strict'),
+        ("at most 2 per rack", "at-most-2-per-rack", 'per node.labels["rack"] at most 2 strict'),
+        ("at-most-5-per-zone", "at-most-5-per-zone", "per zone at most 5 strict"),
+        ("max 50 per node", "at-most-50-per-node", "per node at most 50 strict"),
+    ],
+)
+def test_a_number_and_a_place_are_written_into_the_recipe(
+    words: str, name: str, bound: str, schema: Schema, tmp_path: Path
+) -> None:
+    """It is a recipe as all others: nothing is wrong with it, and it passes its tests."""
+    recipe, others = best(words)
+    assert recipe.name == name
+    assert f"{{ {bound}" in recipe.policy
+    assert name not in [each.name for each in others]
+    test_nothing_is_wrong_with_a_recipe(recipe, schema, tmp_path)
+    test_a_recipe_has_no_warning(recipe, schema)
+
+
+@pytest.mark.parametrize(
+    "words", ["at most 51 per node", "at most 3 per zone if possible", "at least 2 per zone"]
+)
+def test_a_wish_that_says_more_gets_a_recipe_that_is_written(words: str) -> None:
+    assert best(words)[0] in RECIPES
 
 
 def test_words_that_mean_nothing_find_nothing() -> None:
