@@ -133,11 +133,10 @@ def test_the_page_says_why_a_pod_waits_and_what_would_help(shown: Shown, cluster
     governed(cluster, "refused", "red")
     row = page.locator("tr", has_text=f"{name}/refused").first
     expect(row).to_contain_text("none pass")
-    expect(row.locator(".took")).to_have_text(re.compile(r"filter \d+\.\d ms"))
+    expect(row.locator(".took")).to_have_text(re.compile(r"filter [\d.]+ ms"))
     # Why: the clause, and its values on a node.
     row.get_by_role("link", name=f"{name}/refused").click()
     expect(page.locator(".answer").first).to_contain_text("0 of 4 nodes pass")
-    page.locator(".group", has_text="another pool").first.locator("summary").click()
     page.locator(".group", has_text="another pool").first.get_by_text("n-2", exact=True).click()
     clause = page.get_by_role("region", name="Node n-2").locator("details[open]").first
     expect(clause).to_contain_text(f"{name}/web: pool")

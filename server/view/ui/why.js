@@ -47,7 +47,7 @@ export function Now({ found, chosen, one, link }) {
     <section aria-labelledby="reasons"><h2 id="reasons">Nodes by reason</h2>
       ${found.nodes === 0 ? html`<${Empty} title="This replica knows no node">
         <code>placet status</code> shows what it watches.<//>`
-        : html`<${Groups} groups=${[...found.groups, ...found.unfit.map(ofScheduler)]} nodes=${found.nodes} link=${link} />
+        : html`<${Groups} groups=${byNodes([...found.groups, ...found.unfit.map(ofScheduler)])} nodes=${found.nodes} link=${link} />
           <${Funnel} found=${found} />`}
       ${left.length > 0 && html`<details><summary>Scores of the nodes that pass</summary>
         <ul class="scores">${[...Map.groupBy(left, (each) => each.score)].map(([score, nodes]) => html`<li key=${score}>
@@ -65,6 +65,9 @@ const clauseNames = (clauses) => clauses.map((each) => `${each.policy}: ${each.c
 
 // A reason of kube-scheduler's own plugins, as a group of nodes.
 const ofScheduler = ({ text, nodes, names }) => ({ rejectedBy: [{ text: `kube-scheduler: ${text}` }], nodes, names });
+
+// Those that pass first, then the largest.
+const byNodes = (groups) => groups.sort((a, b) => !b.rejectedBy.length - !a.rejectedBy.length || b.nodes - a.nodes);
 
 // From all nodes to those that are left: kube-scheduler's own reasons first, as it asks only about the rest.
 function Funnel({ found }) {
