@@ -45,8 +45,7 @@ _NO_POLICIES: Mapping[str, bytes] = {}
 def leave_uncollected() -> None:
     """Collects garbage now, and leaves what remains out of later collections.
 
-    Most of the objects of a cluster stay: a collection that visits all of them stops the server for
-    longer than a decision takes. What an earlier call left out stays so.
+    Otherwise one stops the server for longer than a decision. What was left out before stays so.
     """
     gc.collect()
     gc.freeze()
