@@ -33,8 +33,7 @@ _MOST_LAST = 10
 
 def audit_list(replica: str, log: AuditLog) -> AuditList:
     """What policies in audit mode would have rejected."""
-    found = [audits for _, audits in sorted(log.policies.items())]
-    return AuditList(replica, log.now().to_second(), found)
+    return AuditList(replica, log.now().to_second(), [a for _, a in sorted(log.policies.items())])
 
 
 class AuditStatuses:

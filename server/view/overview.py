@@ -126,8 +126,7 @@ class Overview:
                 key = pod.uid, self._engine.registry
                 known = self._causes.get(key)
                 if known is None or self.clock() - known[0] >= _KEPT_SECONDS:
-                    complete = self.clock() < ends
-                    if not complete:
+                    if not (complete := self.clock() < ends):
                         break
                     found = await self._cause_of(pod)
                     self._causes[key] = self.clock(), *found
@@ -139,8 +138,8 @@ class Overview:
         async with self._filling:
             if (known := self._bounds.get(None)) is None:
                 found = await self._seen_bounds()
-                known = FillList(self._replica, Timestamp.now().to_second(), found)
-                self._bounds[None] = known
+                at = Timestamp.now().to_second()
+                known = self._bounds[None] = FillList(self._replica, at, found)
             return known
 
     async def _done(self, work: Work[T]) -> T:
@@ -196,8 +195,7 @@ class Overview:
             return None, str(error)
 
     def _waiting_pods(self, pod: Peer, number: int) -> WaitingPods:
-        nothing: _KnownCause = (0.0, None, "")
-        _, cause, problem = self._causes.get((pod.uid, self._engine.registry), nothing)
+        _, cause, problem = self._causes.get((pod.uid, self._engine.registry), (0.0, None, ""))
         since = None if pod.created is None else str(pod.created)
         is_asked = pod.unscheduled is not None and bool(pod.unscheduled.message)
         return WaitingPods(key_of(pod), number, since, is_asked, cause, problem)

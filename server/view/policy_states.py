@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import msgspec
 from aiohttp import web
@@ -19,7 +18,7 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.fills import selects
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import key_of
 from engine.program.frame import Frame
 from engine.program.program import Program
 from engine.work import Work
@@ -49,7 +48,16 @@ from server.view.view import policies_in_force
 # The edits that are told, the pods of a policy that are listed, and for how many seconds selected
 # pods serve those who ask.
 _MOST_EDITS, _MOST_SELECTED, _KEPT_SECONDS = 10, 20, 15.0
-_Selected = Mapping[str, Sequence[Peer]]
+
+
+@dataclass(slots=True)
+class _Selected:
+    """The selected pods of a policy, the first by name; without `exactly` some are too many."""
+
+    exactly: bool = True
+    pods: int = 0
+    waiting: int = 0
+    listed: list[SelectedPod] = field(default_factory=list)
 
 
 class _StatusObject(msgspec.Struct):
@@ -69,7 +77,7 @@ class _Now:
     overruled: Mapping[str, Sequence[str]]
     objects: Mapping[str, bytes]
     edits: Mapping[str, PolicyEdit]
-    selected: _Selected
+    selected: Mapping[str, _Selected]
 
     def numbers(self, name: str) -> PodNumbers:
         """The numbers of an object; none of a file."""
@@ -95,8 +103,8 @@ class _Now:
             warnings=len(found) - errors,
             overruledBy=self.overruled.get(name, ()),
             pods=self.numbers(file.source.name),
-            selected=None if pods is None else len(pods),
-            waiting=None if pods is None else sum(not pod.nodeName for pod in pods),
+            selected=None if pods is None else pods.pods,
+            waiting=None if pods is None else pods.waiting,
             edit=self.edits.get(name),
         )
         return summary, file, found
@@ -120,7 +128,7 @@ class PolicyStates:
     read: Callable[[], EnforcedPolicies]
     objects: Callable[[], Mapping[str, bytes] | None]
     seen: History
-    _selected: TTLCache[Registry, _Selected] = field(
+    _selected: TTLCache[Registry, Mapping[str, _Selected]] = field(
         default_factory=lambda: TTLCache(1, _KEPT_SECONDS), init=False
     )
     _counting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -136,11 +144,7 @@ class PolicyStates:
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        return {
-            "policies": self.policies,
-            "clusterPolicy": self.policy,
-            "policy": self.policy,
-        }
+        return {"policies": self.policies, "clusterPolicy": self.policy, "policy": self.policy}
 
     async def policies(self, _asked: ViewQuestion) -> Callable[[], PolicyList]:
         """The policies and their state."""
@@ -157,18 +161,14 @@ class PolicyStates:
         """One policy: the text, diagnostics, and the numbers of pods. Raises HTTPNotFound."""
         now, address = await self._now(), "/".join(asked.names.values())
         may_list, audit = asked.reader.may_list, self.engine.audits.log.policies.get(address)
-        programs = [each for each in self.engine.registry.programs if each.address == address]
-        listed = (
-            SelectedPod(key_of(pod), pod.nodeName or None)
-            for pod in now.selected.get(address, ())
-            if may_list(pod.namespace)
-        )
 
         def make() -> PolicyDetail:
             known = next((each for each in _every(now) if each[0].address == address), None)
             if known is None or not may_list(known[0].namespace):
                 raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
             summary, file, diagnostics = known
+            # Who may see a policy may list its pods: they are of its namespace, if it has one.
+            pods = now.selected.get(address, _Selected())
             raw = now.objects.get(summary.origin)
             source, shown_of = file.source, diagnostics
             if raw is None and not may_list(None):
@@ -183,19 +183,19 @@ class PolicyStates:
                 text=text,
                 diagnostics=found,
                 audit=audit,
-                exactly=all(p.select is None or p.selects_by is not None for p in programs),
-                listed=list(islice(listed, _MOST_SELECTED)),
+                exactly=pods.exactly,
+                listed=pods.listed,
             )
 
         return make
 
-    async def _pods(self) -> _Selected:
+    async def _pods(self) -> Mapping[str, _Selected]:
         """By policy the pods that it selects, those that wait first; none while none is known."""
         registry = self.engine.registry
-        found: dict[str, list[Peer]] = {each.address: [] for each in registry.programs}
-        of: dict[str | None, list[Program]] = {}
-        for program in registry.programs:
-            of.setdefault(program.namespace, []).append(program)
+        found, of = dict[str, _Selected](), dict[str | None, list[Program]]()
+        for each in registry.programs:
+            found[each.address] = _Selected(each.select is None or each.selects_by is not None)
+            of.setdefault(each.namespace, []).append(each)
 
         def work() -> Work[None]:
             frame = Frame(None, Timestamp.now(), slots=registry.slots)
@@ -203,7 +203,11 @@ class PolicyStates:
                 if not self.engine.exemptions.exempts(pod):
                     for each in (*of.get(None, ()), *of.get(pod.namespace, ())):
                         if selects(each, pod, frame):
-                            found[each.address].append(pod)
+                            own = found[each.address]
+                            own.pods += 1
+                            own.waiting += not pod.nodeName
+                            if len(own.listed) < _MOST_SELECTED:
+                                own.listed.append(SelectedPod(key_of(pod), pod.nodeName or None))
                 yield
 
         async with self._counting:

@@ -125,15 +125,12 @@ class Simulator:
         return await done(work, _REST_SECONDS, self.clock, _STEP_SECONDS / 2)
 
 
-# More young collections than these come in no simulation.
-_NO_FULL_ONE = 1_000_000
-
-
 @contextmanager
 def _young_garbage_only() -> Iterator[None]:
     """Without full collections of garbage, each of which would look at the copy in one step."""
     usual = gc.get_threshold()
-    gc.set_threshold(*usual[:2], _NO_FULL_ONE)
+    # More young collections than these come in no simulation.
+    gc.set_threshold(*usual[:2], 1_000_000)
     try:
         yield
     finally:

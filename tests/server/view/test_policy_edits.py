@@ -250,6 +250,8 @@ policy own in namespace "bank" { for pods where pod.spec.nodeSelector.size() == 
     # Those that wait come first.
     assert web["listed"][0] == {"pod": "shop/b", "node": None}
     assert {"pod": "bank/c", "node": "n"} in web["listed"]
+    # A policy of a namespace, whose readers may not see others, has pods of that namespace alone.
+    assert own["listed"] == [{"pod": "bank/c", "node": "n"}]
     assert (web["exactly"], own["exactly"]) == (True, False)
 
 
