@@ -32,7 +32,8 @@ from policies.disk import (
 )
 from policies.manifest_text import GROUP
 
-# A change counts when two looks in a row see the same state, so after half a second at most.
+# A change counts when two looks in a row see the same state. The second one comes after so long,
+# the first one after twice as long at most: each look wakes threads of a server that idles.
 INTERVAL_SECONDS = 0.25
 # A folder can change without a sign, so a whole look comes after so many seconds anyway.
 LOOK_SECONDS = 5.0
@@ -72,6 +73,11 @@ class Watcher:
             return False
         self._accepted = self._seen
         return True
+
+    @property
+    def pause(self) -> float:
+        """The seconds until the next look."""
+        return INTERVAL_SECONDS if self._seen != self._accepted else 2 * INTERVAL_SECONDS
 
     def _stirs(self, visit: Visit) -> bool:
         """Whether anything that the last look has visited is different, or does not answer."""
@@ -176,23 +182,14 @@ def _inside(folder: Path, files: Iterable[Path]) -> bool:
     return any(file.is_relative_to(folder) for file in files)
 
 
-def library_sources() -> tuple[Source, ...]:
-    """The policies that come with Placet."""
-    return _of_library(tests=False)
-
-
 @cache
 def parsed_library() -> tuple[tuple[Source, File, list[Diagnostic]], ...]:
     """The policies that come with Placet, as `parse_file` reads them; these files do not change."""
     return tuple((source, *parse_file(source)) for source in library_sources())
 
 
-def library_tests() -> tuple[Source, ...]:
-    """The tests of the policies that come with Placet."""
-    return _of_library(tests=True)
-
-
-def _of_library(*, tests: bool) -> tuple[Source, ...]:
+def library_sources(*, tests: bool = False) -> tuple[Source, ...]:
+    """The policies that come with Placet, or their tests."""
     shipped = files("policies").joinpath("library")
     every = (*shipped.iterdir(), *shipped.joinpath("gpu").iterdir())
     wanted = (f for f in every if f.name.endswith(SUFFIX) and is_test_file(f.name) == tests)

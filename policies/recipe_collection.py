@@ -19,7 +19,7 @@ from string import Template
 from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
-from policies.loader import TEST_SUFFIX, library_tests, parsed_library
+from policies.loader import TEST_SUFFIX, library_sources, parsed_library
 
 _FOLDER, _WORDS = Path(__file__).with_name("recipes"), "# words:"
 # So many recipes are named for some words; the best one is shown whole.
@@ -194,7 +194,7 @@ def _divided(text: str) -> tuple[str, str]:
 
 def _of_library() -> list[Recipe]:
     """The policies of the library, each with the policy of its tests, which uses it."""
-    tests = {source.name: source.text for source in library_tests()}
+    tests = {source.name: source.text for source in library_sources(tests=True)}
     found: list[Recipe] = []
     for source, file, _ in parsed_library():
         for policy in file.policies:

@@ -17,7 +17,7 @@ from pathlib import Path
 from engine.work import shared_pause
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit, contents
-from policies.loader import INTERVAL_SECONDS, Watcher
+from policies.loader import Watcher
 from server.answers import CertificateInUse
 from server.call import LimitedLog, LogEntry, RecentNews
 from server.http.health import ReadinessCheck
@@ -86,7 +86,7 @@ class Credentials:
 
     async def run(self) -> None:
         while True:
-            await shared_pause(INTERVAL_SECONDS)
+            await shared_pause(self._watcher.pause)
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:

@@ -45,7 +45,7 @@ from policies.admission import (
     version_of,
 )
 from policies.disk import Disk
-from policies.loader import INTERVAL_SECONDS, Search, UnreadFile, Watcher, load
+from policies.loader import Search, UnreadFile, Watcher, load
 from policies.validation import (
     CheckedFile,
     Validation,
@@ -468,7 +468,7 @@ class PolicyReader:
         self.unknown: set[Path] | None = None
         self._report = PolicyLog(log)
         self._disk = Disk()
-        self._watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
+        self.watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
         self._files = Files(process, log, clock)
         self._texts: Mapping[str, str] = {}
         self.objects = Objects(process, log, clock)
@@ -490,7 +490,7 @@ class PolicyReader:
     def changed(self) -> bool:
         """Whether a file is another one, has its turn to be checked, or was not readable."""
         is_again = self._clock() >= self._again
-        return self._watcher.changed() or is_again or self._files.changed(self._texts)
+        return self.watcher.changed() or is_again or self._files.changed(self._texts)
 
     def read(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies:
         """Reads everything again, and logs what has become wrong, with its effect.
@@ -608,7 +608,7 @@ class PolicyReloader:
 
     async def run(self) -> None:
         while True:
-            await shared_pause(INTERVAL_SECONDS)
+            await shared_pause(self._policies.watcher.pause)
             await self.catch_up()
 
     async def catch_up(self) -> None:

@@ -142,8 +142,8 @@ def test_demo_prints_a_line_that_works_when_pasted(folder: Path) -> None:
 
 
 def test_edits_of_policies_and_snapshot_are_taken_up(folder: Path, policies: Path) -> None:
-    """After half a second; a broken edit changes nothing and is in the log."""
-    assert INTERVAL_SECONDS <= 0.25, "a change counts at the second look"
+    """Within a second; a broken edit changes nothing and is in the log."""
+    assert 3 * INTERVAL_SECONDS < 1, "a change counts at the second look"
     snapshot = folder / "cluster.json"
     snapshot.write_text(json.dumps(kubectl_list(NODES)), encoding="utf-8")
     with serving(folder, "--policies", policies, "--cluster", snapshot) as server:

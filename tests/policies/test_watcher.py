@@ -57,8 +57,12 @@ def test_change_is_seen_once_at_the_second_look(
 ) -> None:
     watcher = Watcher(lambda visit: Search([folder], visit).paths)
     assert [watcher.changed() for _ in range(3)] == [False, False, False]
+    quiet = watcher.pause
     change(folder)
-    assert [watcher.changed() for _ in range(4)] == [False, True, False, False]
+    assert not watcher.changed()
+    assert watcher.pause == quiet / 2
+    assert [watcher.changed() for _ in range(3)] == [True, False, False]
+    assert watcher.pause == quiet
 
 
 def test_without_a_sign_nothing_is_listed(folder: Path) -> None:
