@@ -94,29 +94,26 @@ class CardClaims:
                     paths.setdefault(clause.name, set()).update(selects.pod, clause.reads.pod)
         self._slots = max((p.slots for each in self._programs.values() for p, _ in each), default=0)
         self._key_of = {name: values_at(read) for name, read in paths.items()}
-        self._known: Remembered[Hashable, tuple[CardsProgram, Demand] | None]
-        self._known = Remembered(
-            size=lambda key, found: bytes_of(key) + bytes_of(found and found[1])
-        )
+        self._known: Remembered[Hashable, tuple[CardsProgram, Claim] | tuple[()]]
+        self._known = Remembered(size=lambda key, found: bytes_of(key) + bytes_of(found[1:]))
 
     def of(self, clause: str, pod: CardPod) -> Claim | None:
         """What a pod on a node takes of the cards of a clause; None if nothing is known of it."""
-        programs = self._programs.get(clause)
-        if not programs or not isinstance(pod, Peer) or self._exempts(pod):
+        read = self._key_of.get(clause)
+        if read is None or not isinstance(pod, Peer):
             return None
-        key = clause, self._key_of[clause](pod)
-        if key in self._known:
-            found = self._known.get(key)
-        else:
-            found = self._known.put(key, self._demand(programs, pod))
-        if found is None:
+        if (found := self._known.peek(key := (clause, read(pod)))) is None:
+            found = self._known.put(key, self._demand(self._programs[clause], pod))
+        if not found or self._exempts(pod):
             return None
-        program, takes = found
-        return Claim(takes, _numbers(pod, program.index, takes.cards))
+        program, claim = found
+        if program.index is None:
+            return claim
+        return claim._replace(numbers=_numbers(pod, program.index, claim.demand.cards))
 
     def _demand(
         self, programs: Iterable[tuple[Program, CardsProgram]], pod: Peer
-    ) -> tuple[CardsProgram, Demand] | None:
+    ) -> tuple[CardsProgram, Claim] | tuple[()]:
         for program, clause in programs:
             frame = Frame(placed_pod(pod), Timestamp.ZERO, slots=self._slots)
             try:
@@ -124,15 +121,15 @@ class CardClaims:
                     continue
                 if clause.when is not None and clause.when.evaluate(frame) is not True:
                     continue
-                return clause, demand(clause, frame)
+                return clause, Claim(demand(clause, frame))
             except EvaluationError:
                 continue
-        return None
+        return ()
 
 
-def _numbers(pod: Peer, index: str | None, wanted: int) -> tuple[int, ...]:
+def _numbers(pod: Peer, index: str, wanted: int) -> tuple[int, ...]:
     """The numbers of cards in the index annotation; none if it has not as many as it should."""
-    texts = pod.annotations.get(index, "").split(",") if index is not None else []
+    texts = pod.annotations.get(index, "").split(",")
     found = {int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < 4}
     return tuple(sorted(found)) if len(found) == wanted == len(texts) else ()
 

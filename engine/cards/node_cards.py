@@ -7,6 +7,7 @@ see `engine.given_cards`. What a node offers comes from the `cards` clause of a 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -43,20 +44,14 @@ class Card:
         used, has = self.used, self.capacity
         self.free = {name: all_ - used.get(name, 0) for name, all_ in has.items()} if used else has
 
-    def beside(self, amounts: Amounts) -> Card:
-        """The card with one more pod, which takes these amounts."""
-        used = {**self.used}
-        for name, amount in amounts.items():
-            used[name] = used.get(name, 0) + amount
-        return Card(self.index, self.capacity, used, self.pods + 1)
 
-    def fits(self, amounts: Amounts) -> bool:
-        """Whether so much is left. An amount that the card does not have is 0."""
-        # A loop, because this is asked of all cards for each kind of pod.
-        for name, need in amounts.items():  # noqa: SIM110
-            if 0 < need > self.free.get(name, 0):
-                return False
-        return True
+def covers(free: Amounts, amounts: Amounts) -> bool:
+    """Whether so much is free of a card. An amount that it does not have is 0."""
+    # A loop, because this is asked of all cards for each kind of pod.
+    for name, need in amounts.items():  # noqa: SIM110
+        if 0 < need > free.get(name, 0):
+            return False
+    return True
 
 
 Cards = tuple[Card, ...]
@@ -175,27 +170,32 @@ def holders(
             found.append(Holder(pod, has.cards, has.take))
     if not others:
         return found
-    for pod, (demand, numbers) in others:
-        if numbers:
-            found.append(Holder(pod, numbers, demand.take))
-    cards = list(cards_with(capacities, found))
-    for pod, (demand, numbers) in others:
-        if not numbers and demand.cards:
-            fits = sorted(fitting(tuple(cards), demand.take), key=_left)
-            # The rest is rarely needed.
-            if len(fits) < demand.cards:
-                rest = (card for card in cards if not card.fits(demand.take))
-                fits += sorted(rest, key=_left, reverse=True)
-            chosen = tuple(card.index for card in fits[: demand.cards])
-            found.append(Holder(pod, chosen, demand.take, is_guessed=True))
-            for index in chosen:
-                cards[index] = cards[index].beside(demand.take)
+    found += [Holder(pod, its.numbers, its.demand.take) for pod, its in others if its.numbers]
+    free = [dict(card.free) for card in cards_with(capacities, found)]
+    # What is left of the first amount of each card: the fullest card comes first.
+    order = sorted([(next(iter(each.values()), 0), index) for index, each in enumerate(free)])
+    names = {key for each in free for key in each}
+    for pod, ((number, take), numbers) in others:
+        if numbers or not number:
+            continue
+        if len(names) == 1 and take.keys() == names and (need := next(iter(take.values()))) > 0:
+            # The usual case.
+            at = bisect_left(order, (need,))
+            chosen = order[at : at + number]
+        else:
+            chosen = [each for each in order if covers(free[each[1]], take)][:number]
+        if len(chosen) < number:
+            rest = [each for each in order if each not in chosen]
+            chosen += sorted(rest, key=lambda each: (-each[0], each[1]))[: number - len(chosen)]
+        found.append(Holder(pod, tuple([index for _, index in chosen]), take, is_guessed=True))
+        for each in chosen:
+            order.remove(each)
+            here = free[each[1]]
+            for key, amount in take.items():
+                if key in here:
+                    here[key] -= amount
+            insort(order, (next(iter(here.values()), 0), each[1]))
     return found
-
-
-def _left(card: Card) -> int:
-    """What is left of the first amount."""
-    return next(iter(card.free.values()), 0)
 
 
 def cards_with(capacities: Sequence[Amounts], found: Iterable[Holder]) -> Cards:
@@ -226,7 +226,7 @@ def fitting(cards: Cards, amounts: Amounts) -> Cards:
         # The usual case.
         ((name, need),) = amounts.items()
         return tuple([card for card in cards if not need or need <= card.free.get(name, 0)])
-    return tuple([card for card in cards if card.fits(amounts)])
+    return tuple([card for card in cards if covers(card.free, amounts)])
 
 
 def require_possible(amounts: Amounts) -> None:

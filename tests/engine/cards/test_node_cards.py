@@ -33,6 +33,7 @@ from engine.cards.node_cards import (
 )
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
+from tests.support.books import examples
 
 WHOLE = {"milli": 1000}
 
@@ -205,3 +206,52 @@ def test_where_no_card_could_hold_it_a_pod_of_others_is_on_those_with_the_most_l
         return its if "who" in pod.annotations else None
 
     assert sorted(holders("gpu", [WHOLE] * 3, pods, claim)[-1].cards) == list(wanted)
+
+
+def plainly_guessed(
+    capacities: list[dict[str, int]], claims: list[Demand]
+) -> list[tuple[int, ...]]:
+    """The cards of each pod of others: on the fullest with room, else on those with the most."""
+    free, found = [dict(each) for each in capacities], list[tuple[int, ...]]()
+
+    def left(card: int) -> int:
+        return next(iter(free[card].values()), 0)
+
+    for number, take in claims:
+        fits = [
+            card
+            for card, has in enumerate(free)
+            if all(amount <= 0 or amount <= has.get(name, 0) for name, amount in take.items())
+        ]
+        rest = [card for card in range(len(free)) if card not in fits]
+        chosen = [*sorted(fits, key=left), *sorted(rest, key=left, reverse=True)][:number]
+        for card in chosen:
+            for name in free[card].keys() & take.keys():
+                free[card][name] -= take[name]
+        found.append(tuple(chosen))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(examples(2000)))
+def test_pods_of_others_are_where_a_plain_guess_has_them(seed: int) -> None:
+    random = Random(seed)
+    names = ["milli", "memory", "slots"][: random.randint(1, 3)]
+    capacities = [
+        {name: random.choice((0, 5, 10, 1000)) for name in names}
+        for _ in range(random.randint(0, 6))
+    ]
+    claims = [
+        Demand(
+            random.randint(1, 4),
+            {
+                name: random.choice((0, 1, 3, 5, 7, 10, 2000))
+                for name in random.sample([*names, "other"], random.randint(0, len(names)))
+            },
+        )
+        for _ in range(random.randint(0, 9))
+    ]
+    pods = [OnNode({"who": str(number)}) for number in range(len(claims))]
+    found = holders(
+        "gpu", capacities, pods, lambda _, pod: Claim(claims[int(pod.annotations["who"])])
+    )
+    assert [holder.cards for holder in found] == plainly_guessed(capacities, claims)
