@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -434,11 +434,6 @@ def keywords() -> Mapping[str, str]:
     end = "(?![A-Za-z0-9_])"
     patterns = ((t.name, t.pattern.value) for t in _lark().terminals)
     return {name: text.removesuffix(end) for name, text in patterns if text.endswith(end)}
-
-
-def plain_keywords() -> Sequence[str]:
-    """The keywords in order, without `true`, `false` and `null`, which are values."""
-    return sorted({*keywords().values()} - {"true", "false", "null"})
 
 
 @dataclass(frozen=True, slots=True)

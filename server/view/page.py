@@ -5,7 +5,9 @@ Pages of other sites get no answer. Texts of the cluster are escaped in all JSON
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import PurePath
 from urllib.parse import urlsplit
@@ -15,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from grammar.messages.texts import escaped_values
-from grammar.syntax.parser import plain_keywords
+from grammar.syntax.parser import keywords
 
 DEFAULT_PORT, HOST = 12346, "127.0.0.1"
 _LOCAL = frozenset({HOST, "localhost", "::1"})
@@ -93,6 +95,7 @@ def json_of(content: object) -> bytes:
     return msgspec.json.encode(escaped_values(msgspec.to_builtins(content)))
 
 
+@cache
 def page_files() -> Mapping[str, bytes]:
     """The content of each file that the page can load, by its path below `/ui/`."""
     root = files("server.view").joinpath("ui")
@@ -102,20 +105,19 @@ def page_files() -> Mapping[str, bytes]:
         for each in root.joinpath(prefix).iterdir()
         if PurePath(each.name).suffix in _TYPES
     }
-    # The keywords of the language, for the colours of texts.
-    words = msgspec.json.encode(plain_keywords())
+    # For the colours of texts. The tables of the parser are read for these at the first request.
+    words = msgspec.json.encode(sorted({*keywords().values()} - {"true", "false", "null"}))
     return {**found, "words.js": b"export const WORDS = new Set(" + words + b");\n"}
 
 
 def page_routes() -> Sequence[web.RouteDef]:
     """The routes of the page, to which the addresses above it lead."""
-    known = page_files()
 
     async def moved(_request: web.Request) -> web.Response:
         raise web.HTTPFound("ui/")
 
     async def file(request: web.Request) -> web.Response:
-        path = request.match_info["path"] or "index.html"
+        path, known = request.match_info["path"] or "index.html", await to_thread(page_files)
         if path not in known:
             raise web.HTTPNotFound(text=f"the page has no file {path}\n")
         headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grammar.syntax.parser import plain_keywords
+from grammar.syntax.parser import keywords
 
 Rule = Mapping[str, Any]
 
@@ -144,7 +144,9 @@ def coloured(text: str) -> str:
         each for each in grammar["repository"]["keywords"]["patterns"] if each.get("name") == _SCOPE
     )
     # `in` is an operator.
-    words = "|".join(word for word in plain_keywords() if word != "in")
+    words = "|".join(
+        word for word in sorted({*keywords().values()} - {"true", "false", "null"}) if word != "in"
+    )
     _, _, rest = pattern["match"].partition(")")
     pattern["match"] = rf"\b(?:{words}){rest}"
     return json.dumps(grammar, indent=2, ensure_ascii=False) + "\n"
