@@ -74,6 +74,35 @@ GROUPED = {
     "use": 'score "s" weight 1 { value {0}.usage["cpu"] range 1 .. 0 }',
 }
 AS_MUCH = AtMost(1.3)
+# Rules that count pods. The first call of all, and that of another app, is in milliseconds.
+_PEER_APP, _PEER_TEAM = _APP.replace("p.", "peer."), _TEAM.replace("p.", "peer.")
+_RACK = 'group rack by node.labels["row"] '
+COUNTS = {
+    "a count per node": (
+        f'count c per node = all pods where {_PEER_APP} filter "f" {{ require c < 3 }}'
+    ),
+    "a count per rack": (
+        f'{_RACK}count c per rack = all pods where {_PEER_TEAM} filter "f" {{ require c < 9000 }}'
+    ),
+    "two counts": (
+        f"count a per node = all pods where {_PEER_APP} count b = all pods where {_PEER_TEAM} "
+        'filter "f" { require a < 3 && b < 90000 }'
+    ),
+    "a sum per rack": (
+        f'{_RACK}limit "l" {{ sum peer.requests["memory"] of all pods where {_PEER_TEAM}'
+        ' per rack at most 0.9 * rack.allocatable["memory"] strict }'
+    ),
+    "a sum of all pods": (
+        'limit "l" { sum peer.requests["cpu"] of all pods where true per node at most 30 strict }'
+    ),
+    "a limit by priority": (
+        'limit "l" { all pods where peer.priority >= pod.priority per node at most 200 strict }'
+    ),
+    "a mutual limit": (
+        f'limit "l" {{ all pods where {_PEER_APP} per node at most 3 strict mutual }}'
+    ),
+}
+FIRST = AtMost(250)
 
 pytestmark = pytest.mark.bench
 
@@ -92,12 +121,14 @@ def cluster() -> Cache:
         for app in range(APPS)
     ]
     for number in range(NODES * PODS_A_NODE):
+        sample, name = samples[number // 50 % APPS], f"p{number}"
         known.put_pod(
             msgspec.structs.replace(
-                samples[number // 50 % APPS],
-                name=f"p{number}",
+                sample,
+                name=name,
                 uid=f"u{number}",
                 nodeName=f"n{number % NODES}",
+                labels={**sample.labels, "statefulset.kubernetes.io/pod-name": name},
             )
         )
     known.snapshot()
@@ -202,6 +233,21 @@ def test_time(name: str, plain: float, record: Record) -> None:
     """A rule that reads the time."""
     clauses = (TIMED | SCORES)[name]
     _recorded(record, name, Asking(clauses, scores=name in SCORES), plain)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_count(name: str, plain: float, record: Record) -> None:
+    """A rule that counts pods, each of which has a label of its own; nothing was counted before."""
+    cluster.cache_clear()
+    asking = Asking(COUNTS[name])
+    gc.collect()
+    first = asking.milliseconds(0, forget=True)
+    others = [asking.milliseconds(shape, forget=True) for shape in range(1, 1 + CALLS)]
+    record(f"{name}, first", first, FIRST, "ms")
+    record(f"{name}, first of another app", max(others), FIRST, "ms")
+    warm = min(asking.milliseconds(0, forget=True) for _ in range(2 * CALLS))
+    detail = f"{warm:.3g} ms; a label of the node, warm: {plain:.3g} ms"
+    record(f"{name}, warm / a label, warm", warm / plain, WARM, detail)
 
 
 def test_new_name(plain: float, record: Record) -> None:
