@@ -53,7 +53,7 @@ class Scales:
         for some in ({*first.values()}, {*due}.difference(first.values())):
             left = iter([uid for uid in due if uid in some])
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(_AT_ONCE):
+                for _ in range(min(_AT_ONCE, len(some))):
                     tasks.create_task(self._ask(left, owners, down))
         return next((failure for _, failure in self._asked.values() if failure), "")
 

@@ -149,7 +149,7 @@ class StatusReporter:
             lost.clear()
         conflicts = {
             name: f"`{winner}` governs pods that this policy selects too"
-            for name in objects
+            for name in (objects if lost else ())
             if (program := enforced.programs.get(name)) is not None
             and (winner := lost.get(program.address))
         }
