@@ -61,7 +61,7 @@ policy p {
   for pods where pod.labels["app"] == "web"
   filter "ready" { require node.labels["cap"] == "spot" || node.labels["cap"] == "od" }
   share "s" {
-    of pods where peer.labels["app"] == "web"
+    pods where peer.labels["app"] == "web"
     on nodes where node.labels["cap"] == "spot" at most 40% strict
   }
   score "pack" weight 40 { value node.usage["cpu"] range 0 .. 1 }
@@ -74,7 +74,7 @@ policy p in namespace "shop" {
   filter "ready" { require cap == "spot" || cap == "od" message "no capacity for {pod.name}" }
   limit "few" { per node at most MOST strict }
   share "s" {
-    of pods where peer.labels["app"] == "web"
+    pods where peer.labels["app"] == "web"
     on nodes where cap == "spot" at most 40% strict
   }
   spread "zones" { over node.zone skew at most 1 weight 10 }

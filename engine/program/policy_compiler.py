@@ -196,18 +196,19 @@ class PolicyCompiler:
         given = (expr for expr in (where, pods.amount) if expr is not None)
         reads = reads_of_kind(frozenset().union(*map(self.peer_reads.written, given)))
         is_timed = "now" in read or bool(tables) or pods.state == "ended"
+        state = "" if pods.state == "placed" else pods.state
         return Peers(
             where=self.shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=pod_parts(self.compiler, [where] if where is not None else []),
-            by_labels=not pods.state and of_peer <= {_LABELS},
+            by_labels=not state and of_peer <= {_LABELS},
             time_dependent=is_timed,
             everywhere=pods.all,
             namespaces=self.optional(pods.namespaces),
-            placed=pods.placed,
+            placed=pods.state == "placed",
             replicas=where is None,
             revision=pods.revision,
-            state=pods.state,
+            state=state,
             amount=self.optional(pods.amount),
             reads=None if is_timed else reads,
             tables=tuple(sorted(tables)),

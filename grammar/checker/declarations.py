@@ -38,7 +38,7 @@ from grammar.tree.ast import (
     Select,
     Unary,
 )
-from grammar.tree.clause_parts import AnyClause, PodSet
+from grammar.tree.clause_parts import STATES, AnyClause, PodSet
 from grammar.tree.policy import (
     COLUMN_OF,
     DATA,
@@ -531,18 +531,14 @@ def with_name(environment: Environment, item: Group | Count, kind: Type) -> Envi
     )
 
 
-def wrong_count(item: Count) -> Iterator[Diagnostic]:
-    """An error for pending pods by place."""
-    if item.pods.state == "pending" and item.per.place != "cluster":
-        yield catalogue.not_counted("count of a place", "pending", item.pods.span)
-
-
-def wrong_pods(clause: AnyClause, pods: PodSet) -> Iterator[Diagnostic]:
-    """An error for pods, or a sum of them, that a kind of clause does not count."""
-    if pods.amount is not None and not clause.may_sum:
-        yield catalogue.sum_of_pods(clause.keyword, pods.amount.span)
-    if pods.state == "pending" or (pods.state and not clause.may_sum):
-        yield catalogue.not_counted(clause.keyword, pods.state, pods.span)
+def wrong_pods(by: AnyClause | Count, pods: PodSet) -> Iterator[Diagnostic]:
+    """An error for pods, or a sum of them, that are not counted `by` this."""
+    if pods.amount is not None and isinstance(by, AnyClause) and not by.may_sum:
+        yield catalogue.sum_of_pods(by.keyword, pods.amount.span)
+    if pods.state and pods.state not in STATES.get(by.keyword, ()):
+        found = catalogue.not_counted(by.keyword, pods.state, pods.span)
+        hint = "leave out `placed`: without a state, pods have a node"
+        yield replace(found, hint=hint) if pods.state == "placed" else found
 
 
 def varying(

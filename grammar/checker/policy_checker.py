@@ -325,7 +325,7 @@ class _PolicyChecker:
 
     def _count(self, item: Count) -> Count:
         """The checked count."""
-        self.found.extend(declarations.wrong_count(item))
+        self.found.extend(declarations.wrong_pods(item, item.pods))
         pods, per = checked_pods(item.pods, self), checked_place(item.per, self)
         if (by := per.domain) is not None and not per.group:
             # What it is counted by has no name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal as OneOf
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from grammar.clauses import reading
 from grammar.clauses.kind import ClauseChecker, ClausePart, Line, Names
@@ -143,30 +143,26 @@ STRENGTH = ClausePart(
 
 def read_pods(c: list[Child]) -> PodSet:
     amount, where = reading.summed(c)
-    states: tuple[PodState, ...] = ("pending", "ready", "ended")
     return PodSet(
         where,
         has(c, "ALL"),
-        has(c, "PLACED"),
         has(c, "REVISION"),
         amount=amount,
-        state=next((state for state in states if has(c, state.upper())), ""),
+        state=next((s for s in get_args(PodState) if has(c, s.upper())), ""),
         span=span_of(c),
     )
 
 
-def pod_lines(pods: PodSet, head: str = "", *, named: bool = False) -> Iterator[Line]:
-    """`named` says that a sum names the pods of the workload, too."""
+def pod_lines(pods: PodSet) -> Iterator[Line]:
+    head = ""
     if pods.amount is not None:
         yield "sum ", pods.amount, pods.amount.span
         head = "of "
-    if pods.where is None:
-        if named or pods.amount is None:
-            yield f"of {'revision' if pods.revision else 'replicas'}", None, pods.span
-    else:
-        words = "all " if pods.all else "placed " if pods.placed else ""
-        words += f"{pods.state} " if pods.state else ""
-        yield f"{head}{words}pods where ", pods.where, pods.where.span
+    if pods.where is not None:
+        head += "all " * pods.all + f"{pods.state} " * bool(pods.state)
+        yield f"{head}pods where ", pods.where, pods.where.span
+    elif pods.amount is None:
+        yield f"of {'revision' if pods.revision else 'replicas'}", None, pods.span
 
 
 def checked_pods(pods: PodSet, by: ClauseChecker) -> PodSet:

@@ -25,8 +25,7 @@ class Preempt(AnyClause):
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         found = [WrittenCondition(e, "protect", self.missing) for e in self.protect]
-        found += [WrittenCondition(e, "require") for e in self.requires]
-        return tuple(found)
+        return (*found, *(WrittenCondition(e, "require") for e in self.requires))
 
 
 _VICTIM = parts.ON_NODE | {"victim"}

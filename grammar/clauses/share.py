@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 from grammar.clauses import parts
 from grammar.clauses.kind import ClauseChecker, ClauseKind, condition
@@ -34,8 +33,7 @@ def _checked(share: Share, by: ClauseChecker) -> Share:
 
 _PLACE = parts.PLACE | parts.WITH_DATA
 _WHERE, _WORDS = "on nodes where", "`on nodes where`"
-_LINES = partial(parts.pod_lines, head="of ", named=True)
-_PODS = "`of replicas`, or `of pods where` and a condition"
+_PODS = "`of replicas`, or `pods where` and a condition"
 
 SHARE = ClauseKind(
     Share,
@@ -43,7 +41,7 @@ SHARE = ClauseKind(
     'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
     parts.POD_AND_COUNTS,
     (
-        replace(parts.PODS, rule="of", lines=_LINES, fields=("pods",), needed=_PODS),
+        replace(parts.PODS, needed=_PODS),
         replace(condition("on", _PLACE, _WHERE, _WORDS), needed=f"{_WORDS} and a condition"),
         parts.BOUND,
         parts.STRENGTH,

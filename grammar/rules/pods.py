@@ -25,7 +25,7 @@ from grammar.rules.rule import Tree, conditions, finding, instead, on, rule, wri
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
-from grammar.tree.clause_parts import ClauseThatRejects
+from grammar.tree.clause_parts import STATES, ClauseThatRejects
 from grammar.tree.policy import Count, Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import conjuncts, reads, walk
@@ -58,16 +58,14 @@ def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
             meant = tree.shown(expr).replace("pod.", f"{name}.")
             message = f"this reads the pod alone, so {why}"
             yield finding(message, expr.span, f"write `{meant}`{more}")
-    # The pods of each clause and count, and the states that these may name.
-    ended, both = frozenset({"ended"}), frozenset({"pending", "ended"})
-    counted = [(c.counted, ended if c.may_sum else frozenset()) for c in tree.policy.clauses]
-    counted += [(c.pods, both if c.per.place == "cluster" else ended) for c in counts]
-    for each, states in counted:
+    # The pods of each clause and count, and what it is called.
+    counted = [(c.counted, c.keyword) for c in tree.policy.clauses]
+    for each, word in (*counted, *((c.pods, c.keyword) for c in counts)):
         if each is None or each.where is None:
             continue
         yield from (_of_one_name if each.all else _of_other_namespaces)(each.where, tree)
         if not each.state:
-            yield from _of_no_state(each.where, tree, states)
+            yield from _of_no_state(each.where, tree, STATES.get(word, frozenset()))
 
 
 # The phases of pods that count in a state alone; on a node, a pod may be pending, too.

@@ -6,6 +6,7 @@ as in `grammar.tree.ast` hold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar, Self
 from typing import Literal as OneOf
@@ -16,7 +17,14 @@ MissingRule = OneOf["fail", "pass"] | float
 # The ranges that compare the nodes of a request.
 Order = OneOf["minmax", "greatest", "rank"]
 # The pods that are counted: those that are there or on their way, or those in one state.
-PodState = OneOf["", "pending", "ready", "ended"]
+PodState = OneOf["", "placed", "pending", "ready", "ended"]
+# The states in which pods can be counted, by the word of what counts them.
+STATES: Mapping[str, frozenset[str]] = {
+    "share": frozenset({"placed"}),
+    "limit": frozenset({"ready", "ended"}),
+    "count": frozenset({"pending", "ready", "ended"}),
+    "count of a place": frozenset({"ready", "ended"}),
+}
 # The nodes that a spread counts.
 NodeSet = OneOf["eligible", "selected", "all"]
 # The verbs of kube-scheduler for which clauses are evaluated.
@@ -47,7 +55,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PodSet(Placed):
-    """A set of pods: `[sum a of] [all|placed] [STATE] pods where e`, or the pods of the workload.
+    """A set of pods: `[sum a of] [all] [STATE] pods where e`, or the pods of the workload.
 
     These have no `where`; with `revision` they are the pods of the asked pod's template.
     `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
@@ -57,7 +65,6 @@ class PodSet(Placed):
 
     where: Expr | None
     all: bool = False
-    placed: bool = False
     revision: bool = False
     namespaces: Expr | None = None
     amount: Expr | None = None

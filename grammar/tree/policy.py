@@ -184,6 +184,11 @@ class Count(Named):
     per: Per
 
     @property
+    def keyword(self) -> str:
+        """The words for this kind of count, as a key of `STATES`."""
+        return "count" if self.per.place == "cluster" else "count of a place"
+
+    @property
     def type(self) -> Type:
         """The type of the name, once what each pod adds is checked."""
         amount = self.pods.amount

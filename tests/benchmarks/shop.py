@@ -45,7 +45,7 @@ policy {team} in namespace "{namespace}" {{
   score "few pods" weight 10 {{ value size(node.pods) range 110 .. 0 }}
 
   share "web pool" {{
-    of all pods where peer.labels["app"] == pod.labels["app"]
+    all pods where peer.labels["app"] == pod.labels["app"]
     on nodes where node.labels["pool"] == "web"
     at most 80%
     strict

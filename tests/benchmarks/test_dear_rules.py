@@ -32,11 +32,11 @@ _APP = 'peer.labels["app"] == pod.labels["app"]'
 _NAMESPACE = "peer.namespace == pod.metadata.namespace"
 RULES = {
     "a strict share of one namespace": (
-        f'share "s" {{ of all pods where {_NAMESPACE} on nodes where node.labels["pool"] == "web"'
+        f'share "s" {{ all pods where {_NAMESPACE} on nodes where node.labels["pool"] == "web"'
         " at most 40% strict }"
     ),
     "a strict share of one app": (
-        f'share "s" {{ of all pods where {_APP} on nodes where node.labels["pool"] == "web"'
+        f'share "s" {{ all pods where {_APP} on nodes where node.labels["pool"] == "web"'
         " at most 40% strict }"
     ),
     "a limit per node": f'limit "l" {{ pods where {_APP} per node at most 2 strict }}',

@@ -28,7 +28,7 @@ EVENTS, EVENTS_A_SECOND = 5_000, 1_000
 _APP = 'peer.labels["app"] == pod.labels["app"]'
 RULES = {
     "share": (
-        f'share "s" {{ of all pods where {_APP} on nodes where node.labels["pool"] == "web"'
+        f'share "s" {{ all pods where {_APP} on nodes where node.labels["pool"] == "web"'
         " at most 90% strict }"
     ),
     "spread": f'spread "s" {{ all pods where {_APP} over node.zone skew at most 900 strict }}',

@@ -35,14 +35,14 @@ UNITS, UNITS_OF_POD = "example.com/units", 4
 _MOST_UNITS = MOST_A_NODE * UNITS_OF_POD + 2
 _RULES = {
     "shared": f"""share "on spot" {{
-      of pods where peer.labels["app"] == "shared"
+      pods where peer.labels["app"] == "shared"
       on nodes where node.labels["capacity"] == "spot"
       exactly {SHARE_PERCENT}%
       strict
       message "MESSAGE"
     }}""",
     REPAIRED: f"""share "on spot" {{
-      of pods where peer.labels["app"] == "{REPAIRED}"
+      pods where peer.labels["app"] == "{REPAIRED}"
       on nodes where node.labels["capacity"] == "spot"
       at most {SHARE_PERCENT}%
       strict
@@ -75,7 +75,7 @@ _RULES = {
     }}""",
     "floored": "\n".join(
         f"""share "zone {zone}" {{
-      of pods where peer.labels["app"] == "floored"
+      pods where peer.labels["app"] == "floored"
       on nodes where node.zone == "{zone}"
       at least {FLOOR_PERCENT}%
       strict

@@ -112,7 +112,7 @@ def test_shares_and_anti_affinity_agree(pytestconfig: pytest.Config) -> None:
             made.pods[:] = [p for p in made.pods if "deletionTimestamp" not in p["metadata"]]
             where = f'peer.labels[?"app"] == optional.of("{labels["app"]}")'
             clauses = " ".join(
-                f'share "{rack}" {{ of placed pods where {where} on nodes where'
+                f'share "{rack}" {{ placed pods where {where} on nodes where'
                 f' node.labels[?"{RACK}"] == optional.of("{rack}") at most 1 strict }}'
                 for rack in "rs"
             )

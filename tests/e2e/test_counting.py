@@ -31,7 +31,7 @@ WATCH_DELAY_SECONDS = 2.0
 SPOT = {"capacity": "spot"}
 SHARE = """
   share "on spot" {
-    of pods where peer.labels["app"] == "web"
+    pods where peer.labels["app"] == "web"
     on nodes where node.labels["capacity"] == "spot"
     exactly 40%
     strict

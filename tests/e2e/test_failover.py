@@ -27,7 +27,7 @@ POLICIES = """
 policy share in namespace "{namespace}" {{
   for pods where pod.labels["app"] == "web"
   share "on spot" {{
-    of pods where peer.labels["app"] == "web"
+    pods where peer.labels["app"] == "web"
     on nodes where node.labels["capacity"] == "spot"
     exactly 40%
     strict
@@ -150,7 +150,7 @@ def test_restarts_and_a_crash_under_load(
 ZONES, A_ZONE = "abc", 5
 SHARE = """
   share "on spot" {
-    of pods where peer.labels["app"] == "web"
+    pods where peer.labels["app"] == "web"
     on nodes where node.labels["capacity"] == "spot"
     at most 40%
     strict

@@ -298,7 +298,7 @@ def allow(api: Api) -> None:
 CLAUSES = """
   limit "two a node" { pods where peer.labels["app"] == "web" per node at most 2 strict }
   share "spot" {
-    of all pods where peer.labels["app"] == "web"
+    all pods where peer.labels["app"] == "web"
     on nodes where node.labels["capacity"] == "spot"
     at most 50%
     strict

@@ -41,7 +41,7 @@ CLAUSES = {
     pods where peer.labels["app"] == "limit" per node at most 1 strict message "one is there"
   }""",
     "share": """share "few" {
-    of pods where peer.labels["app"] == "share" on nodes where node.labels["pool"] == "a"
+    pods where peer.labels["app"] == "share" on nodes where node.labels["pool"] == "a"
     at most 50% strict message "half"
   }""",
     "spread": """spread "even" {

@@ -23,7 +23,7 @@ POLICIES = {
       limit "few" { per node at most 1 strict }
       limit "zone" { per zone at most 2 strict }""",
     "a share and a spread": """
-      share "s" { of pods where true on nodes where node.labels["cap"] == "a" at most 50% strict }
+      share "s" { pods where true on nodes where node.labels["cap"] == "a" at most 50% strict }
       spread "z" { over node.zone skew at most 1 strict }""",
     "bind": 'bind "own" { require node.name != "n1" }',
 }

@@ -48,7 +48,7 @@ def test_exact_share(seed: int) -> None:
     nodes, count, percent = cluster(random), random.randint(1, 12), random.choice((0, 30, 40, 100))
     most = count * percent // 100
     rules = registry(
-        f'share "s" {{ of pods where {WEB} on nodes where {SPOT} exactly {percent}% strict }}'
+        f'share "s" {{ pods where {WEB} on nodes where {SPOT} exactly {percent}% strict }}'
     )
 
     def broken(bound: list[Object]) -> str | None:
@@ -69,7 +69,7 @@ def test_ceiling(seed: int) -> None:
     random = Random(seed)
     nodes, count, most = cluster(random), random.randint(1, 12), random.randint(0, 4)
     rules = registry(
-        f'share "s" {{ of pods where {WEB} on nodes where {SPOT} at most {most} strict }}'
+        f'share "s" {{ pods where {WEB} on nodes where {SPOT} at most {most} strict }}'
     )
 
     def broken(bound: list[Object]) -> str | None:

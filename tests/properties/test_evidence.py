@@ -46,7 +46,7 @@ COUNTS = (
     'limit "l" { pods where true per node.labels["zone"] at most 2 strict }',
     'limit "l" { all pods where true per node at most 0 strict mutual }',
     'limit "l" { pods where true at most 2 used node strict }',
-    'share "l" { of pods where true on nodes where node.labels["pool"] == "a" at most 50% strict }',
+    'share "l" { pods where true on nodes where node.labels["pool"] == "a" at most 50% strict }',
     'spread "l" { pods where true over node.labels["zone"] skew at most 1 strict }',
     'spread "l" { pods where true over node.labels["zone"] skew at most 1 weight 3 }',
     'filter "l" { require size(node.pods) < 3 }',

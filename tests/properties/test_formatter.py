@@ -15,7 +15,7 @@ from tests.support.books import examples
 _counts = st.sampled_from(
     (
         'share "c{}" {{ of replicas on nodes where {} at most 40% strict }}',
-        'share "c{}" {{ of placed pods where true on nodes where {} exactly 3 strict }}',
+        'share "c{}" {{ placed pods where true on nodes where {} exactly 3 strict }}',
         'limit "c{}" {{ all pods where {} per zone at most 1 weight 2 }}',
         'limit "c{}" {{ pods where {} per node at most 1 strict mutual }}',
         'limit "c{}" {{ used node where {} at most 1 strict }}',

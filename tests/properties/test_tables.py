@@ -207,7 +207,7 @@ EXACT = {
     'peer.age < duration("30m") && peer.labels["app"] == "old" per node at most "1" strict }',
     "a spread": 'spread "s" { pods where peer.labels["app"] == "old" && peer.age < '
     'duration("30m") || peer.name == pod.name over node.name skew at most 1 strict }',
-    "a share": 'share "s" { of pods where peer.labels["app"] == "old" on nodes where '
+    "a share": 'share "s" { pods where peer.labels["app"] == "old" on nodes where '
     'node.age > duration("1h") at most 1 strict }',
     "a count from a moment on": 'limit "l" when now >= timestamp("2026-11-21T12:10:00Z") '
     '{ pods where peer.labels["app"] == "old" per node at most 0 strict }',

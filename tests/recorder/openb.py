@@ -57,7 +57,7 @@ cluster policy few {
 policy even {
   for pods where pod.priority <= 0
   share "large" {
-    of pods where peer.requests["cpu"] >= "4"
+    pods where peer.requests["cpu"] >= "4"
     on nodes where node.allocatable["cpu"] >= "96"
     at most 60%
     weight 50

@@ -42,7 +42,7 @@ policy counts in namespace "shop" {
     pods where peer.labels["tier"] == "batch" per node at least 1 weight 20
   }
   share "half" {
-    of all pods where "app" in peer.labels
+    all pods where "app" in peer.labels
     on nodes where node.zone == "eu-west-1b"
     at most 50%
     weight 40

@@ -164,7 +164,7 @@ def _counts(random: Random) -> str:
         [
             f'limit "l" {{ all pods where {test} per node at most 1000 strict }}',
             f'limit "l" {{ pods where {test} per cluster at most 1000 weight 3 }}',
-            f'share "s" {{ of all pods where {test} on nodes where node.ready at most 9 strict }}',
+            f'share "s" {{ all pods where {test} on nodes where node.ready at most 9 strict }}',
         ]
     )
 

@@ -222,7 +222,7 @@ def test_a_score_without_a_value_says_why(placet: Placet, folder: Path) -> None:
     "counting",
     [
         'limit "one" { per node at most 3 strict }',
-        'share "s" { of pods where true on nodes where node.ready at most 50% strict }',
+        'share "s" { pods where true on nodes where node.ready at most 50% strict }',
         'spread "s" { pods where true over node.zone skew at most 5 strict }',
     ],
     ids=["limit", "share", "spread"],

@@ -39,7 +39,7 @@ SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)
 READY = 'bind "ready" { require node.ready message "the node is leaving" }'
 SHARE = """
-  share "half" { of pods where peer.labels["app"] == "web" on nodes where node.name == "n1"
+  share "half" { pods where peer.labels["app"] == "web" on nodes where node.name == "n1"
     exactly 40% strict message "no room on this side" }
 """
 

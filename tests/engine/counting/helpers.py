@@ -68,7 +68,7 @@ def clause_of(text: str) -> CountClause:
 
 def bound_of(text: str) -> BoundProgram:
     """`at most 40%` and the like."""
-    clause = clause_of(f'share "s" {{ of pods where true on nodes where true {text} strict }}')
+    clause = clause_of(f'share "s" {{ pods where true on nodes where true {text} strict }}')
     assert clause.kind == "share"
     return clause.bound
 

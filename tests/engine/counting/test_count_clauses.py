@@ -35,7 +35,7 @@ NODES = [
 
 def share(bound: str) -> str:
     return (
-        f'share "s" {{ of pods where {IS_WEB} on nodes where node.labels["cap"] == "spot"'
+        f'share "s" {{ pods where {IS_WEB} on nodes where node.labels["cap"] == "spot"'
         f" {bound} strict }}"
     )
 

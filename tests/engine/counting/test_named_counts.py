@@ -71,7 +71,7 @@ def test_pending_pods_of_higher_priority() -> None:
     "clause",
     [
         'limit "l" when queued > 0 { all pods where true per node at most 0 strict }',
-        'share "s" when queued > 0 { of all pods where true on nodes where true at most 0 strict }',
+        'share "s" when queued > 0 { all pods where true on nodes where true at most 0 strict }',
     ],
 )
 def test_a_clause_that_applies_while_pods_wait(clause: str) -> None:

@@ -109,7 +109,7 @@ def test_a_domain_reads_a_table() -> None:
 
 def test_a_share_reads_a_table() -> None:
     world = World(
-        'share "s" { of pods where peer.labels["app"] == "web" '
+        'share "s" { pods where peer.labels["app"] == "web" '
         'on nodes where data.t[node.name].kind == "cheap" at most 1 strict }'
     )
     world.take({"n1": {"kind": "cheap"}, "n2": {"kind": "cheap"}})

@@ -31,7 +31,7 @@ ALL = "abcd"
 
 def share(bound: str) -> str:
     return (
-        f'share "s" {{ of pods where {IS_WEB} on nodes where node.labels["cap"] == "spot"'
+        f'share "s" {{ pods where {IS_WEB} on nodes where node.labels["cap"] == "spot"'
         f" {bound} strict }}"
     )
 
@@ -144,7 +144,7 @@ def test_the_emptiest_nodes_are_kept_then_chance_by_pod() -> None:
 
 
 FLOORS = "".join(
-    f'share "{zone}" {{ of pods where {IS_WEB} on nodes where node.labels["zone"] == "{zone}"'
+    f'share "{zone}" {{ pods where {IS_WEB} on nodes where node.labels["zone"] == "{zone}"'
     " at least 1 strict }"
     for zone in "xy"
 )
@@ -295,7 +295,7 @@ def test_pods_of_a_scheduler_that_no_flag_names_are_reported() -> None:
 # ---- pods of a ReplicaSet that is not known yet
 
 ONE = 'limit "one" { per node at most 1 strict }'
-SHARE = 'share "s" { of pods where true on nodes where true exactly 9 strict }'
+SHARE = 'share "s" { pods where true on nodes where true exactly 9 strict }'
 
 
 @pytest.mark.parametrize(

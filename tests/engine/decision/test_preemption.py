@@ -98,7 +98,7 @@ ROOM = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
         ),
         "a-share": (
             (
-                'share "s" { of pods where peer.labels["tier"] == "web"'
+                'share "s" { pods where peer.labels["tier"] == "web"'
                 ' on nodes where node.zone == "z3" at most 1 strict }'
             ),
             "n1 n2 n3",

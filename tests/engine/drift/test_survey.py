@@ -35,7 +35,7 @@ SHARE = """
 policy web {
   for pods where pod.labels["app"] == "web"
   share "spot" {
-    of pods where peer.labels["app"] == "web" on nodes where node.labels["spot"] == "yes"
+    pods where peer.labels["app"] == "web" on nodes where node.labels["spot"] == "yes"
     at most 40% strict
   }
 }
@@ -179,7 +179,7 @@ def test_what_changes_makes_pods_drift_from_then_on() -> None:
       for pods where pod.labels["app"] == "web"
       filter "gpu" { require node.labels["gpu"] == "yes" }
       share "spot" {
-        of pods where peer.labels["app"] == "web" on nodes where node.name == "b"
+        pods where peer.labels["app"] == "web" on nodes where node.name == "b"
         at most 50% strict
       }
     }

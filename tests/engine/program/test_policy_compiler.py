@@ -46,7 +46,7 @@ def frame_for(program: Program) -> Frame:
 def test_share() -> None:
     """The side is about the node, the pods are about peers and the pod."""
     program = compiled(
-        'share "s" { of placed pods where peer.labels["team"] != pod.labels["team"]'
+        'share "s" { placed pods where peer.labels["team"] != pod.labels["team"]'
         ' on nodes where node.labels["pool"] == "spot" at most 40% strict }'
         ' share "r" { of replicas on nodes where true at least 2 weight 3 }'
     )

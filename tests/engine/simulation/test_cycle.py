@@ -162,7 +162,7 @@ def test_counts_include_waiting_pods() -> None:
 policy web {
   for pods where pod.labels["app"] == "web"
   share "spot" {
-    of pods where peer.labels["app"] == "web" on nodes where node.labels["cap"] == "spot"
+    pods where peer.labels["app"] == "web" on nodes where node.labels["cap"] == "spot"
     at most 50% strict
   }
 }

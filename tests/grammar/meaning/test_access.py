@@ -88,7 +88,7 @@ def test_each_field_of_the_pod() -> None:
         'preempt "f" {{ pick 1 least victims.filter(v, dyn(v.{}) == 1).size() }}',
         'limit "f" {{ all pods where dyn(peer.{}) == 1 per node at most 1 strict }}',
         (
-            'share "f" {{ of all pods where dyn(peer.{}) == 1 on nodes where node.ready'
+            'share "f" {{ all pods where dyn(peer.{}) == 1 on nodes where node.ready'
             " at most 1 strict }}"
         ),
     ],

@@ -62,7 +62,7 @@ def test_what_is_right(items: str) -> None:
         ('preempt "p" when c > 1 { protect pods where true }', ["P0111 c"]),
         ('limit "l" { pods where true per cluster at most n strict }', ["P0111 n"]),
         ('group r by node.name limit "l" { pods where true per r at most n strict }', None),
-        ('share "s" { of pods where true on nodes where true at most c strict }', ["P0111 c"]),
+        ('share "s" { pods where true on nodes where true at most c strict }', ["P0111 c"]),
         ('spread "s" { pods where true over node.zone skew at most c strict }', ["P0111 c"]),
     ],
 )

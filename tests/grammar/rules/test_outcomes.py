@@ -48,7 +48,7 @@ KEY = 'node.labels["disk"]'
     not a field                                 | filter "f" { require node.name != "n1" }
     not a score's value                         | score "s" weight 1 { value KEY != "hdd" }
     not a side: a node without the label is off
-         | share "s" { of pods where true on nodes where KEY != "hdd" at most 1 strict }
+         | share "s" { pods where true on nodes where KEY != "hdd" at most 1 strict }
     """
 )
 def test_absent_keys(items: str) -> None:

@@ -55,10 +55,10 @@ def test_limits_that_keep_their_own_pods_out(items: str) -> None:
     the pod in place of a peer
          | limit "l" { pods where «pod.labels["app"] == "web"» per node at most 1 strict }
     a share of it
-         | share "s" { of pods where «pod.priority > 5» on nodes where node.ready at most 1 strict }
+         | share "s" { pods where «pod.priority > 5» on nodes where node.ready at most 1 strict }
     # near misses
     not the pods of a share, of which some are pending on a node
-         | share "s" { of pods where peer.phase == "Pending" on nodes where node.ready at most 1 strict } count n = pods where «peer.phase == "Pending"» filter "f" { require n < 5 }
+         | share "s" { pods where peer.phase == "Pending" on nodes where node.ready at most 1 strict } count n = pods where «peer.phase == "Pending"» filter "f" { require n < 5 }
     not both
          | limit "l" { pods where peer.namespace == pod.namespace per node at most 1 strict }
     not all pods                | limit "l" { pods where true per node at most 1 strict }

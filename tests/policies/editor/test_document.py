@@ -100,7 +100,7 @@ def said(text: str, schema: Schema) -> Meaning | None:
         ),
         (HEAD + "  mode ^", ["|enforce", "|audit"]),
         (HEAD + "  count waiting = pen^", ["pen|pending"]),
-        (HEAD + "  count all = all ^", ["|ended", "|pending", "|pods", "|ready"]),
+        (HEAD + "  count all = all ^", ["|ended", "|pending", "|placed", "|pods", "|ready"]),
         (COUNTED + "  count more per zo^", ["zo|zone"]),
         (COUNTED + '  filter "f" { require wai^', ["wai|waiting"]),
         (COUNTED + '  spread "s" when wai^', ["wai|waiting"]),

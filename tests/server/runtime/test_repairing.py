@@ -20,7 +20,7 @@ policy web {
   for pods where pod.labels["app"] == "web"
   repair at most 6 per minute
   share "spot" {
-    of pods where peer.labels["app"] == "web" on nodes where node.labels["spot"] == "yes"
+    pods where peer.labels["app"] == "web" on nodes where node.labels["spot"] == "yes"
     at most 40% strict
   }
 }

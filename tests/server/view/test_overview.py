@@ -180,9 +180,9 @@ async def test_an_answer_lists_the_first_pods_that_a_clause_counts() -> None:
 
 TOGETHER = """policy web {
   for pods where "app" in pod.labels
-  share "x" { of pods where "app" in peer.labels on nodes where node.labels["pool"] == "x"
+  share "x" { pods where "app" in peer.labels on nodes where node.labels["pool"] == "x"
     at least 20% strict }
-  share "a" { of pods where "app" in peer.labels on nodes where node.zone == "a"
+  share "a" { pods where "app" in peer.labels on nodes where node.zone == "a"
     at most 50% strict }
 }"""
 

@@ -92,7 +92,7 @@ cluster policy ops {
   limit "of a group" { all pods where true per team at most 1 strict }
   limit "zones" { all pods where true per zone at most 1 strict }
   limit "used" { all pods where true used node at most 1 strict }
-  share "half" { of all pods where true on nodes where node.pods[0].name == "x" at most 1% strict }
+  share "half" { all pods where true on nodes where node.pods[0].name == "x" at most 1% strict }
   spread "wide" { pods where true over node.pods[0].labels["team"] skew at most 1 strict }
   cards "gpu" { on node [{"m": 1}] take {"m": 2} detail "{node.cards['gpu']}" }
   gang "g" { of pods by peer.labels["app"] at least 2 for at most 30s }

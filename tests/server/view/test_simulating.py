@@ -27,7 +27,7 @@ POLICIES = """
 policy web {
   for pods where pod.labels["app"] == "web"
   share "spot" {
-    of all pods where peer.labels["app"] == "web"
+    all pods where peer.labels["app"] == "web"
     on nodes where node.labels["cap"] == "spot"
     at most 50%
     strict
