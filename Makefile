@@ -219,7 +219,7 @@ sbom: .venv/stamp  ## write build/sbom.cdx.json, the bill of materials of the wh
 	.venv/bin/hatchling build --target wheel --directory build/sbom/wheel
 	$(PYTHON) -m venv --without-pip build/sbom/placet
 	build/sbom/tools/bin/pip --python build/sbom/placet/bin/python install --quiet --no-index \
-	  --find-links build/sbom/locked build/sbom/wheel/*.whl
+	  --find-links build/sbom/locked --find-links build/sbom/wheel placet
 	build/sbom/tools/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
 	  --output-file build/sbom.cdx.json build/sbom/placet/bin/python
 
@@ -237,6 +237,8 @@ krew: .venv/stamp  ## build the archive of the kubectl plugin for krew in build/
 	  && $(PIP) install --no-compile --no-index --find-links build/krew/locked --find-links build/krew/wheel \
 	    $$of --target build/krew/placet/lib/$$version placet || exit 1; \
 	done
+	rm -rf build/krew/placet/lib/*/bin  # programs with the path of this interpreter
+	sed -i '/^\.\.\/\.\.\/bin\//d' build/krew/placet/lib/*/*.dist-info/RECORD
 	.venv/bin/python -m compileall --invalidation-mode unchecked-hash -qq build/krew/placet/lib/3.11
 	cp deploy/krew/kubectl-placet LICENSE build/krew/placet
 	tar -C build/krew/placet --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - . \

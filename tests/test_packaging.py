@@ -85,6 +85,22 @@ def test_sdist_is_the_same_each_time_and_makes_the_same_wheel(wheel: Path, tmp_p
 
 
 @pytest.mark.process
+def test_a_release_is_of_a_clean_tree(tmp_path: Path) -> None:
+    """What is not in a commit nobody could build again."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    git = ("git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
+        run(*git, *words)
+    run("make", "clean-tree", cwd=tmp_path)
+    (tmp_path / "other").touch()
+    with pytest.raises(AssertionError, match="commit these changes first"):
+        run("make", "clean-tree", cwd=tmp_path)
+    rule = re.search(r"(?m)^release: (.*?)  ##", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert rule is not None
+    assert rule[1].split()[0] == "clean-tree"
+
+
+@pytest.mark.process
 def test_wheel_claims_one_name(names: list[str]) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"placet"}
