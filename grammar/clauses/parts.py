@@ -122,8 +122,7 @@ def _read_strength(c: list[Child]) -> Strength:
 
 def _strength_lines(strength: Strength) -> Iterator[Line]:
     weight = strength.weight
-    words = "strict" if weight is None else weight_words(weight)
-    yield words, None, strength.span
+    yield "strict" if weight is None else weight_words(weight), None, strength.span
 
 
 def weight_words(weight: float | Expr) -> str:

@@ -57,11 +57,8 @@ def _read_range(c: list[Child]) -> Bounds | str:
 
 
 def _range_lines(found: Bounds | Order) -> Iterator[Line]:
-    if isinstance(found, Bounds):
-        low, high = print_expression(found.low), print_expression(found.high)
-        yield f"range {low} .. {high}", None, None
-    else:
-        yield f"range {found}", None, None
+    ends = (found.low, found.high) if isinstance(found, Bounds) else ()
+    yield f"range {' .. '.join(map(print_expression, ends)) or found}", None, None
 
 
 _OF_TEXT = 'write `double(…)` for a number in a text, or compare it, as in `… == "a"`'

@@ -33,7 +33,6 @@ def _checked(share: Share, by: ClauseChecker) -> Share:
 
 _PLACE = parts.PLACE | parts.WITH_DATA
 _WHERE, _WORDS = "on nodes where", "`on nodes where`"
-_PODS = "`of replicas`, or `pods where` and a condition"
 
 SHARE = ClauseKind(
     Share,
@@ -41,7 +40,7 @@ SHARE = ClauseKind(
     'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
     parts.POD_AND_COUNTS,
     (
-        replace(parts.PODS, needed=_PODS),
+        replace(parts.PODS, needed="`of replicas`, or `pods where` and a condition"),
         replace(condition("on", _PLACE, _WHERE, _WORDS), needed=f"{_WORDS} and a condition"),
         parts.BOUND,
         parts.STRENGTH,

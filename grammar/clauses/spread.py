@@ -41,12 +41,10 @@ def _domain(expr: Expr, by: ClauseChecker) -> Expr:
 
 def _checked(spread: Spread, by: ClauseChecker) -> Spread:
     group = {each.name for each in by.environment.groups.values() if each.by is spread.over}
-    allowed = parts.COUNT_BOUND | group
-    skew = parts.checked_number(spread.skew, "the skew of a spread", allowed, by)
+    skew = parts.checked_number(spread.skew, "the skew of a spread", parts.COUNT_BOUND | group, by)
     least = spread.min_domains
     if least is not None:
-        where = "the number of domains of a spread"
-        least = parts.checked_number(least, where, parts.COUNT_BOUND, by)
+        least = parts.checked_number(least, "`at least` of a spread", parts.COUNT_BOUND, by)
     return replace(spread, skew=skew, min_domains=least)
 
 

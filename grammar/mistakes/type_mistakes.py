@@ -26,7 +26,7 @@ from grammar.mistakes.fields import (
 )
 from grammar.mistakes.names import NameRemedies
 from grammar.tree import ast
-from grammar.tree.policy import is_group
+from grammar.tree.policy import ROW, is_group
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type
 from grammar.tree.walk import rewritten, walk
@@ -374,6 +374,8 @@ class Remedies(NameRemedies):
                 inside = self._member(value, text, kind.args[0])
                 denied = "!" if expr.op == "!=" else ""
                 return None if inside is None else Remedy(expr.span, f"{denied}{inside}")
+            if kind.name.startswith(ROW):
+                return self._cell(expr, value, kind)
             field = "value" if is_group(kind) else "name"
             named = schema.field(kind.name, field)
             is_item = expr.op == "in" and value is expr.left
@@ -384,6 +386,15 @@ class Remedies(NameRemedies):
                 sides = f"{grouped(expr.left)}.name", f"{grouped(expr.right)}.name"
                 return Remedy(expr.span, f" {expr.op} ".join(sides))
         return None
+
+    def _cell(self, expr: ast.Binary, row: ast.Expr, kind: Type) -> Remedy:
+        """A cell of a row that is compared, which may have been read without its key."""
+        names, named = [*(self._fields(kind) or {})], getattr(row, "name", "")
+        text = print_expression(row)
+        if isinstance(row, ast.Select) and {"value", "cpu"} & {*names}:
+            text = f"{print_expression(row.operand)}[node.name]"
+        made = f"{text}.{named if named in names else names[0]}"
+        return replace(self._beside(expr, row, made), certain="value" in names)
 
     def _member(self, items: ast.Expr, text: str, record: Type) -> str | None:
         """`"gpu" in node.spec.taints`, which asks for an item by its key or name."""

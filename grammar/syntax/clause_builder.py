@@ -36,6 +36,7 @@ from grammar.tree.ast import Expr, Literal, MapLiteral
 from grammar.tree.clause_parts import MOST_REPAIRS, Per, Repair, minute_of
 from grammar.tree.policy import (
     EVERY_SECONDS,
+    EXPECTED,
     MOST_STALE,
     Argument,
     ClusterFile,
@@ -317,17 +318,12 @@ class Builder(ExpressionBuilder):
         return TestObject(kind, name, body_of(c), on[0] if on else None, span=span_of(c))
 
     def expect(self, c: list[Child]) -> Expectation:
-        node, *by = map(text_of, tokens(c, "STRING"))
-        where = span_of(c)
-        if has(c, "EVICT"):
-            *victims, on = node, *by
-            return Expectation("evict", on, victims=tuple(victims), span=where)
-        if has(c, "PASS", "BIND"):
-            return Expectation("pass" if has(c, "PASS") else "bind", node, span=where)
-        if by:
-            kind: OneOf["wait", "reject"] = "wait" if has(c, "WAIT") else "reject"
-            clause, message = by[0], by[1] if by[1:] else None
-            return Expectation(kind, node, clause=clause, message=message, span=where)
-        (op,), (number,) = tokens(c, "RELOP"), tokens(c, "SIGNED")
-        than = number_of(str(number))
-        return Expectation("score", node, op=str(op), number=than, span=where)
+        node, *more = map(text_of, tokens(c, "STRING"))
+        where, kind = span_of(c), next(k for k in EXPECTED if has(c, k.upper()))
+        if kind == "evict":
+            *victims, on = node, *more
+            return Expectation(kind, on, victims=tuple(victims), span=where)
+        op, than = [*map(str, tokens(c, "RELOP", "SIGNED")), None, None][:2]
+        clause, message = [*more, None, None][:2]
+        number = None if than is None else number_of(than)
+        return Expectation(kind, node, clause, op, number, message=message, span=where)

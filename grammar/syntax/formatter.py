@@ -333,10 +333,9 @@ def _test_item(item: TestItem) -> str:
             return f"cluster {print_string(path)}"
         case TestTime(time):
             return f"at {print_string(time)}"
-        case Expectation("pass" | "bind" as kind, node):
-            return f"expect {kind} {print_string(node)}"
-        case Expectation("reject" | "wait" as kind, node, clause):
-            text = f"expect {kind} {print_string(node)} by {print_string(clause or '')}"
+        case Expectation("pass" | "bind" | "reject" | "wait" as kind, node, clause):
+            by = "" if clause is None else f" by {print_string(clause)}"
+            text = f"expect {kind} {print_string(node)}{by}"
             return text if item.message is None else f"{text} message {print_string(item.message)}"
         case Expectation("evict", node):
             victims = ", ".join(map(print_string, item.victims)) or "none"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, get_args
 from typing import Literal as OneOf
 
 from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral, Named, Placed
@@ -223,6 +223,10 @@ class TestObject(Placed):
     on: str | None = None
 
 
+ExpectedKind = OneOf["pass", "reject", "wait", "bind", "score", "evict"]
+EXPECTED: tuple[ExpectedKind, ...] = get_args(ExpectedKind)
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation(Placed):
     """`expect pass NODE`, `expect reject NODE by CLAUSE`, `expect bind NODE`, and so on.
@@ -232,7 +236,7 @@ class Expectation(Placed):
     none on NODE` has none.
     """
 
-    kind: OneOf["pass", "reject", "wait", "bind", "score", "evict"]
+    kind: ExpectedKind
     node: str
     clause: str | None = None
     op: str | None = None
