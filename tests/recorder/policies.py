@@ -240,7 +240,8 @@ class Clauses:
         if self.dice.chance(0.5):
             parts.append(f"require {self.expressions.of_victims()}")
         if self.dice.chance(0.5) or not parts:
-            parts.append(f"keep {self.dice.randint(1, 2)} by {self.expressions.order_of_victims()}")
+            number = self.dice.randint(1, 2)
+            parts.append(f"pick {number} least {self.expressions.order_of_victims()}")
         return f'preempt "{name}"{self._when(self.expressions.of_pod())} {{ {" ".join(parts)} }}'
 
     def _counted(self) -> str:
