@@ -233,7 +233,7 @@ def positive(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """The number of a port; 0 is none."""
+    """The number of a port."""
     if not (text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= 65535):
         raise ArgumentTypeError(f"`{text}` is not a port")
     return int(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ import pytest
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import INFORMERS, built_peer, go_peer
 from tests.benchmarks.live import Bindings, bindings
-from tests.benchmarks.results import AtLeast, Record
+from tests.benchmarks.live import spent as spent_by
+from tests.benchmarks.results import AtLeast, AtMost, Record
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane, control_plane
@@ -46,6 +48,7 @@ PAIRS = 12
 TARGETS = {"go": AtLeast(1.0), "nothing": AtLeast(0.8), "informers": None, "none": None}
 PLACED_SECONDS = 120.0
 SAMPLES = 10_000
+CONTROL_PLANE = ("kube-scheduler", "kube-apiserver", "etcd")
 GATE = "placet.dev/gate"
 _OF_TEAM = f'for pods where pod.labels["team"] == "{shop.TEAM}"'
 _FILTER = f"""policy web in namespace "{shop.NAMESPACE}" {{
@@ -72,10 +75,11 @@ pytestmark = pytest.mark.bench
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pods a second, and the processor time of the whole machine a pod, in seconds."""
+    """Pods a second, and the processor time a pod in seconds: of the machine, and by process."""
 
     rate: float
     seconds: float
+    of: Mapping[str, float]
 
 
 Extender = Callable[[Path], AbstractContextManager[list[dict[str, Any]]]]
@@ -205,6 +209,13 @@ def test_throughput(
             what = f"pods a second, {NODES:,} nodes, {offered} offered: Placet / {WORDS[other]}"
             each = _each(rounds, ("placet", other))
             record(what, ratio, target, f"median of the ratios of {ROUNDS} rounds: {each}")
+    what = f"processor time a pod, {NODES:,} nodes, {offered} offered: Placet / {{}}"
+    for other in {"go", "informers"} & contestants.keys():
+        ratio = median(
+            runs["placet"].of["extender"] / runs[other].of["extender"] for runs in rounds
+        )
+        most = AtMost(1.3) if (other, percentage) == ("informers", None) else None
+        record(what.format(WORDS[other]), ratio, most, _by_process(rounds, ("placet", other)))
 
 
 def test_short_answers(
@@ -310,10 +321,12 @@ def run_once(
             kube_scheduler(plane, folder, extenders, percentage) as scheduler,
         ):
             _wait(seen, warm, scheduler)
-            before, begun = _busy_seconds(), len(seen)
+            before, known, begun = _busy_seconds(), _seconds_by_process(), len(seen)
             _wait(seen, count, scheduler)
-            spent = (_busy_seconds() - before) / (len(seen) - begun)
-            return Run(seen.rate(warm, warm + pods), spent)
+            number, now = len(seen) - begun, _seconds_by_process()
+            of = {name: (seconds - known.get(name, 0.0)) / number for name, seconds in now.items()}
+            spent = (_busy_seconds() - before) / number
+            return Run(seen.rate(warm, warm + pods), spent, of)
     finally:
         cluster.delete_pods()
 
@@ -332,6 +345,29 @@ def _busy_seconds() -> float:
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     )
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def _seconds_by_process() -> Mapping[str, float]:
+    """Seconds of processor time of the programs that this process has started, by their names."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for line in Path("/proc/self/task").glob("*/children"):
+        for child in line.read_text().split():
+            name = Path(f"/proc/{child}/comm").read_text().strip()
+            found[name if name in CONTROL_PLANE else "extender"] += spent_by(int(child))
+    return found
+
+
+def _by_process(rounds: Sequence[Mapping[str, Run]], names: Sequence[str]) -> str:
+    """The median of the milliseconds a pod of each process, for some contestants."""
+    texts = []
+    for name in names:
+        of = [runs[name].of for runs in rounds]
+        each = {
+            p: 1000 * median(one.get(p, 0.0) for one in of) for p in (*CONTROL_PLANE, "extender")
+        }
+        listed = ", ".join(f"{process} {ms:.2f}" for process, ms in each.items())
+        texts.append(f"{WORDS[name]}: {listed}")
+    return f"ms, medians of {len(rounds)} rounds; {'; '.join(texts)}"
 
 
 def _low_median(values: Sequence[float]) -> float:
