@@ -27,7 +27,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import msgspec
 
-from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Identity, Load, find, library
+from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Identity, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
 from grammar.messages.texts import os_reason
@@ -213,8 +213,12 @@ class _Connections:
     """
 
     def __init__(self, configuration: Any) -> None:
+        # The library takes as long to import as Placet, and servers without a cluster do not need
+        # it.
+        from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
+
         # 0 means no limit: each watch holds a connection, and Throttle limits the requests.
-        self.rest = library("client.rest").RESTClientObject(configuration, maxsize=0)
+        self.rest = RESTClientObject(configuration, maxsize=0)
         self.proxy = configuration.proxy or proxy_of(configuration.host)
         self.session = aiohttp.ClientSession(
             connector=self.rest.pool_manager.connector,

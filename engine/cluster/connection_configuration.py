@@ -12,12 +12,9 @@ import binascii
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -259,24 +256,18 @@ def _acts_as(user: Mapping[str, Any], what: str) -> list[tuple[str, str]]:
     return headers
 
 
-def library(name: str) -> Any:
-    """A module of kubernetes_asyncio, without the 900 modules that its packages import."""
-    root, client = "kubernetes_asyncio", "kubernetes_asyncio.client"
-    if root not in sys.modules:
-        for package in (root, client):
-            if (spec := find_spec(package)) is not None:
-                sys.modules[package] = module_from_spec(spec)
-        # What other modules import from this one.
-        configuration = import_module(f"{client}.configuration").Configuration
-        vars(sys.modules[client]).update(Configuration=configuration, ApiClient=None)
-    return import_module(f"{root}.{name}")
+# The library takes as long to import as Placet, and servers without a cluster do not need it.
 
 
 async def _from_service_account(folder: Path) -> Identity:
-    configuration = library("client").Configuration()
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    from kubernetes_asyncio.config import load_incluster_config  # noqa: PLC0415
+
+    configuration = Configuration()
     try:
-        # It sets a hook that reads the token again after a minute.
-        library("config").load_incluster_config(
+        # It sets a hook that reads the token again after a minute. It has no types.
+        load: Any = load_incluster_config
+        load(
             client_configuration=configuration,
             token_filename=str(folder / "token"),
             cert_filename=str(folder / "ca.crt"),
@@ -287,7 +278,10 @@ async def _from_service_account(folder: Path) -> Identity:
 
 
 async def _from_files(files: str, context: str | None) -> Identity:
-    configuration = library("client").Configuration()
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    from kubernetes_asyncio.config import load_kube_config_from_dict  # noqa: PLC0415
+
+    configuration: Any = Configuration()
     what, read = f"the kubeconfig `{files}`", _read(files)
     chosen = _chosen(read, files, context)
     # The errors that the library logs are exceptions of it, too.
@@ -296,7 +290,7 @@ async def _from_files(files: str, context: str | None) -> Identity:
     try:
         cluster, user = _used(read, chosen, what)
         headers = _acts_as(user, what)
-        loader = await library("config").load_kube_config_from_dict(
+        loader: Any = await load_kube_config_from_dict(
             {
                 "current-context": "c",
                 "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
