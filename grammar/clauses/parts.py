@@ -120,21 +120,19 @@ def _read_strength(c: list[Child]) -> Strength:
     return Strength(weight, span=span_of(c))
 
 
-def _strength_lines(strength: Strength) -> Iterator[Line]:
-    weight = strength.weight
-    yield "strict" if weight is None else weight_words(weight), None, strength.span
-
-
-def weight_words(weight: float | Expr) -> str:
-    shown = print_expression(weight) if isinstance(weight, Expr) else print_number(weight)
-    return f"weight {shown}"
+def weight_words(weight: float | Expr | None) -> str:
+    shown = print_expression(weight) if isinstance(weight, Expr) else print_number(weight or 0)
+    return "strict" if weight is None else f"weight {shown}"
 
 
 BOUND = ClausePart(
     "bound", _read_bound, bound_lines, needed="`at most 3`, `at least 3` or `exactly 3`"
 )
 STRENGTH = ClausePart(
-    "strength", _read_strength, _strength_lines, needed="`strict`, or `weight 10`"
+    "strength",
+    _read_strength,
+    lambda found: [(weight_words(found.weight), None, found.span)],
+    needed="`strict`, or `weight 10`",
 )
 
 # ---- pods and where they count
