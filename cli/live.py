@@ -79,7 +79,31 @@ class LiveCluster:
 
         Raises CommandError.
         """
-        return self._run(self._read(namespace))
+        contents, policies = list[tuple[Path, bytes]](), dict[str, bytes]()
+        file, lacks = Path(self.name), dict[str, str]()
+
+        def read(kind: str, resource: Resource) -> None:
+            try:
+                contents.extend((file, each) for each in self._list(resource))
+            except MissingRightError as error:
+                lacks[kind] = error.right
+
+        lists = dict(object_lists(Needs(namespaces=True, workloads=True, groups=True, quotas=True)))
+        for kind in ("Node", "Pod"):
+            read(kind, lists.pop(kind))
+        may_decide = not lacks
+        for resource in POLICIES:
+            try:
+                policies |= self._policies(resource, namespace)
+            except MissingRightError as error:
+                lacks[resource.name] = error.right
+        if not may_decide:
+            return Found(None, policies, lacks)
+        # Only policies that read them need these, and not every user may list them.
+        for kind, resource in lists.items():
+            read(kind.partition(" ")[0], resource)
+        documents = ClusterDocuments([file], contents, Timestamp.now(), policies)
+        return Found(documents, policies, lacks)
 
     def data(self, tables: Iterable[TableSpec]) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
         """The rows of tables, by their digests, and why those of others cannot be read."""
@@ -114,33 +138,30 @@ class LiveCluster:
 
     def completed(self, read: ClusterDocuments, needs: Needs) -> ClusterDocuments:
         """What was read, and what only some policies read. Raises CommandError."""
-        return self._run(self._completed(read, needs))
-
-    async def _completed(self, read: ClusterDocuments, needs: Needs) -> ClusterDocuments:
         if (ended := object_lists(needs).get("ended Pod")) is not None:
-            more = [(Path(self.name), each) for each in await self._list(ended)]
+            more = [(Path(self.name), each) for each in self._list(ended)]
             read = replace(read, contents=[*read.contents, *more])
         if not needs.workloads:
             return read
         cache = read.cluster(ObjectCodec(load_schema(), needs.annotations)).pods
         failure = f"some owners of pods did not say within {_DATA_SECONDS:g} s how many they want"
         with waiting_for("the owners of pods", _DATA_SECONDS), suppress(TimeoutError):
-            async with asyncio.timeout(_DATA_SECONDS):
-                failure = await Scales(self._client, cache).take()
+            taken = Scales(self._client, cache).take()
+            failure = self._run(asyncio.wait_for(taken, _DATA_SECONDS))
         if failure:
             put_line(f"note: {failure}", sys.stderr)
         return replace(read, decoded=cache)
 
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""
-        return self._run(self._items(_within(PODS, namespace)))
+        return self._items(_within(PODS, namespace))
 
     def events(self, namespace: str, pod: str) -> list[Json] | str:
         """The events about a pod, the newest last, or the right that is missing for that."""
         selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
         events = Resource("events", path_of(CORE, "events", namespace), selector)
         try:
-            items = self._run(self._items(events))
+            items = self._items(events)
         except MissingRightError as error:
             return error.right
         about = [e for e in items if (e.get("involvedObject") or {}).get("name") == pod]
@@ -148,56 +169,26 @@ class LiveCluster:
 
     def scheduler_objects(self) -> SchedulerObjects:
         """What a kube-scheduler depends on. Raises CommandError."""
-        return self._run(self._scheduler_objects())
-
-    async def _scheduler_objects(self) -> SchedulerObjects:
         maps = Resource("configmaps", path_of(CORE, "configmaps", NAMESPACE))
-        found = {"kind": "ConfigMapList", "items": await self._items(maps)}
+        found = {"kind": "ConfigMapList", "items": self._items(maps)}
         policies = dict[str, bytes]()
         for resource in POLICIES:
             with suppress(MissingRightError):
-                policies |= await self._policies(resource, "")
+                policies |= self._policies(resource, "")
         return SchedulerObjects(self.host, json.dumps(found), policies)
 
-    async def _read(self, namespace: str) -> Found:
-        contents, policies = list[tuple[Path, bytes]](), dict[str, bytes]()
-        file, lacks = Path(self.name), dict[str, str]()
-
-        async def read(kind: str, resource: Resource) -> None:
-            try:
-                contents.extend((file, each) for each in await self._list(resource))
-            except MissingRightError as error:
-                lacks[kind] = error.right
-
-        lists = dict(object_lists(Needs(namespaces=True, workloads=True, groups=True, quotas=True)))
-        for kind in ("Node", "Pod"):
-            await read(kind, lists.pop(kind))
-        may_decide = not lacks
-        for resource in POLICIES:
-            try:
-                policies |= await self._policies(resource, namespace)
-            except MissingRightError as error:
-                lacks[resource.name] = error.right
-        if not may_decide:
-            return Found(None, policies, lacks)
-        # Only policies that read them need these, and not every user may list them.
-        for kind, resource in lists.items():
-            await read(kind.partition(" ")[0], resource)
-        documents = ClusterDocuments([file], contents, Timestamp.now(), policies)
-        return Found(documents, policies, lacks)
-
-    async def _policies(self, resource: Resource, namespace: str) -> dict[str, bytes]:
+    def _policies(self, resource: Resource, namespace: str) -> dict[str, bytes]:
         """The policy objects by `resource/key`; a list does not repeat their kind in its items.
 
         Raises MissingRightError.
         """
         try:
-            items = await self._items(resource)
+            items = self._items(resource)
         except MissingRightError:
             if not namespace or resource is not POLICIES[0]:
                 raise
             # Policies of other namespaces do not concern a pod of this one.
-            items = await self._items(_within(resource, namespace))
+            items = self._items(_within(resource, namespace))
         kind = "PlacementPolicy" if resource is POLICIES[0] else "ClusterPlacementPolicy"
         head = {"apiVersion": "/".join(resource.path.split("/")[2:4]), "kind": kind}
         policies = {}
@@ -206,13 +197,16 @@ class LiveCluster:
             policies[f"{resource.name}/{key}"] = msgspec.json.encode({**head, **item})
         return policies
 
-    async def _items(self, resource: Resource) -> list[Json]:
+    def _items(self, resource: Resource) -> list[Json]:
         """The objects of a list. Raises MissingRightError."""
-        found = [msgspec.json.decode(body)["items"] for body in await self._list(resource)]
+        found = [msgspec.json.decode(body)["items"] for body in self._list(resource)]
         return [item for items in found for item in items or ()]
 
-    async def _list(self, resource: Resource) -> list[bytes]:
+    def _list(self, resource: Resource) -> list[bytes]:
         """All objects as lists, as the API server sends them. Raises MissingRightError."""
+        return self._run(self._chunks(resource))
+
+    async def _chunks(self, resource: Resource) -> list[bytes]:
         sent: list[bytes] = []
         try:
             with waiting_for(self.host, _CHUNK_SECONDS) as line:
