@@ -99,6 +99,7 @@ ARGUMENTS = flags_of(
 
 
 def run(args: argparse.Namespace) -> int:
+    args.url = args.url.rstrip("/")
     if not args.url.startswith(("http://", "https://")):
         raise CommandError(f"`{args.url}` is not a URL", f"write `http://{args.url}`")
     return asyncio.run(_run(args))
@@ -113,7 +114,7 @@ async def _run(args: argparse.Namespace) -> int:
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=connector, auto_decompress=True)
         )
-        caller = Caller(session, args.url.rstrip("/"), args.verbs, args.http_timeout, _tls(args))
+        caller = Caller(session, args.url, args.verbs, args.http_timeout, _tls(args))
         if api is not None:
             await stack.enter_async_context(_started(args.start, api, caller))
         elif (why := await _unreached(caller)) is not None:
@@ -126,8 +127,8 @@ async def _run(args: argparse.Namespace) -> int:
         )
         results = await _collected(conformance, args)
     if args.output != "human":
-        findings = [each for result in results for each in result.findings(args.url)]
-        cases = (each for result in results for each in result.report(args.url))
+        findings = [each for result in results for each in result.findings]
+        cases = (each for result in results for each in result.cases)
         more = {"url": args.url, "contracts": [result.as_json for result in results]}
         put_report(findings, args.output, cases, more)
     put_note(f"{counts(results)} in {time.monotonic() - began:.0f} s", args.output)
@@ -149,7 +150,7 @@ async def _collected(conformance: Conformance, args: argparse.Namespace) -> list
             print(f"{result.result:<15} {result.id:<4} {result.says}")
             if result.reason:
                 print(f"{'':<21}{result.reason}")
-            put_report(result.findings(args.url), "human")
+            put_report(result.findings, "human")
     return results
 
 

@@ -231,27 +231,17 @@ def _preemption(
     cluster: ConformanceCluster, pod: Json, nodes: Sequence[Json], *, names: bool
 ) -> Json:
     """A request of preempt: each node with the pods on it, or else one of ours, as victims."""
-    victims: dict[str, list[Json]] = {}
+    victims: dict[str, Json] = {}
     for node in nodes:
         name = node["metadata"]["name"]
         found = [each for each in cluster.bound if each["spec"]["nodeName"] == name]
-        victims[name] = [_sent(each) for each in found or [_victim(name)]]
-    if names:
-        meta = {
-            name: {"Pods": [{"UID": each["metadata"]["uid"]} for each in pods]}
-            for name, pods in victims.items()
-        }
-        return {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": _counted(meta)}
-    whole: Mapping[str, Json] = {name: {"Pods": pods} for name, pods in victims.items()}
-    return {"Pod": pod, "NodeNameToVictims": _counted(whole), "NodeNameToMetaVictims": None}
-
-
-def _counted(victims: Mapping[str, Json]) -> Json:
-    """The victims, the first node with one that a PodDisruptionBudget protects."""
-    return {
-        name: {**each, "NumPDBViolations": int(number == 0)}
-        for number, (name, each) in enumerate(victims.items())
-    }
+        found = found or [_victim(name)]
+        pods = [{"UID": each["metadata"]["uid"]} if names else _sent(each) for each in found]
+        # A PodDisruptionBudget protects one on the first node.
+        victims[name] = {"Pods": pods, "NumPDBViolations": int(not victims)}
+    both: Json = {"NodeNameToVictims": None, "NodeNameToMetaVictims": None}
+    both["NodeNameToMetaVictims" if names else "NodeNameToVictims"] = victims
+    return {"Pod": pod, **both}
 
 
 def _victim(node: str) -> Json:
@@ -443,13 +433,10 @@ async def _opened(caller: Caller) -> asyncio.StreamWriter:
     return writer
 
 
-def _path(caller: Caller, verb: Verb) -> str:
-    return "/" + caller.address(verb).split("/", 3)[3]
-
-
 def _message(caller: Caller, verb: Verb, request: Any) -> bytes:
     data = msgspec.json.encode(request)
-    lines = [f"POST {_path(caller, verb)} HTTP/1.1", f"Host: {caller.host}:{caller.port}"]
+    path = urlsplit(caller.address(verb)).path
+    lines = [f"POST {path} HTTP/1.1", f"Host: {caller.host}:{caller.port}"]
     lines += [f"{name}: {value}" for name, value in _PLAIN.items()]
     lines.append(f"Content-Length: {len(data)}")
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data

@@ -24,7 +24,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal
 
 from cli.conformance.api_server import ReceivedBinding, StandInApi
@@ -41,7 +41,7 @@ from cli.conformance.exchange import (
     idle_client,
     slow_clients,
 )
-from cli.render import FieldFinding, FieldPlace, ReportCase
+from cli.render import FieldPlace, ReportCase, ReportFinding, fails
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.ast import NO_SPAN
@@ -329,18 +329,16 @@ def _difference(sent: Any, back: Any, path: str = "") -> str:
     """The path of the first field that differs; absent, empty and zero are the same, as in Go."""
     if _is_zero(sent) and _is_zero(back):
         return ""
+    parts: Iterable[tuple[str, Any, Any]]
     if isinstance(sent, dict) and isinstance(back, dict):
-        for key in {**sent, **back}:
-            found = _difference(sent.get(key), back.get(key), f"{path}.{key}" if path else key)
-            if found:
-                return found
-        return ""
-    if isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
-        for number, (one, other) in enumerate(zip(sent, back, strict=True)):
-            if found := _difference(one, other, f"{path}[{number}]"):
-                return found
-        return ""
-    return "" if sent == back else path
+        names = {**sent, **back}
+        parts = ((f"{path}.{name}".strip("."), sent.get(name), back.get(name)) for name in names)
+    elif isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
+        pairs = enumerate(zip(sent, back, strict=True))
+        parts = ((f"{path}[{number}]", *pair) for number, pair in pairs)
+    else:
+        return "" if sent == back else path
+    return next(filter(None, (_difference(one, other, at) for at, one, other in parts)), "")
 
 
 def _is_zero(value: Any) -> bool:
@@ -411,58 +409,39 @@ EXPECTATIONS: Mapping[str, Expectation] = {
 
 
 Result = Literal["pass", "fail", "warn", "not applicable"]
-# The worst of several results comes first.
-_ORDER: Sequence[Result] = ("fail", "warn", "pass", "not applicable")
-_SEVERITIES: Mapping[Result, Severity] = {"fail": "error", "warn": "warning"}
 # The line that says whether a verb is answered at all.
 _ANSWERS = "C1"
 
 
 @dataclass(frozen=True, slots=True)
-class CaseResult:
-    """Result of a case, and why it did not hold."""
-
-    case: Case
-    result: Result
-    reason: str = ""
-    pod: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ContractResult:
-    """The result of a line of the contract; `reason` says why it does not apply."""
+    """The result of a line of the contract, as the cases of a report; a skipped one says why."""
 
     id: str
     says: str
-    result: Result
-    reason: str = ""
-    cases: tuple[CaseResult, ...] = ()
+    cases: Sequence[ReportCase]
+
+    @property
+    def findings(self) -> Sequence[ReportFinding]:
+        """What did not hold."""
+        return [finding for case in self.cases for finding in case.findings]
+
+    @property
+    def result(self) -> Result:
+        if self.findings:
+            return "fail" if fails(self.findings) else "warn"
+        return "not applicable" if all(case.skipped for case in self.cases) else "pass"
+
+    @property
+    def reason(self) -> str:
+        """Why the line does not apply."""
+        return self.cases[0].skipped if self.result == "not applicable" else ""
 
     @property
     def as_json(self) -> dict[str, object]:
         """The result as plain values."""
         said: dict[str, object] = {"id": self.id, "says": self.says, "result": self.result}
         return {**said, "reason": self.reason} if self.reason else said
-
-    def findings(self, url: str) -> list[FieldFinding]:
-        """The cases that did not hold, of an extender at the URL."""
-        return [each for case in self.cases for each in self._findings(case, url)]
-
-    def report(self, url: str) -> Iterator[ReportCase]:
-        """A case of a report for each case, or one for the line."""
-        for case in self.cases:
-            lacks = case.reason if case.result == "not applicable" else ""
-            name = f"{case.case.name} ({case.pod})" if case.pod else case.case.name
-            yield ReportCase(f"{self.id} {self.says}", name, self._findings(case, url), lacks)
-        if not self.cases:
-            yield ReportCase(f"{self.id} {self.says}", self.says, skipped=self.reason)
-
-    def _findings(self, found: CaseResult, url: str) -> list[FieldFinding]:
-        if (severity := _SEVERITIES.get(found.result)) is None:
-            return []
-        case, message = found.case, f"{found.case.name}: {found.reason}"
-        said = Diagnostic(self.id, severity, message, NO_SPAN, notes=(case.why,))
-        return [(said, FieldPlace(url, 0, f"{case.ask} about {found.pod}"))]
 
 
 def counts(results: Iterable[ContractResult]) -> str:
@@ -508,23 +487,24 @@ class Conformance:
                 yield await self._of_contract(contract)
 
     async def _of_contract(self, contract: Contract) -> ContractResult:
+        suite, found = f"{contract.id} {contract.says}", list[ReportCase]()
         if contract.not_applicable:
-            return ContractResult(
-                contract.id, contract.says, "not applicable", contract.not_applicable
-            )
-        found: list[CaseResult] = []
+            found.append(ReportCase(suite, contract.says, skipped=contract.not_applicable))
         for case in contract.cases:
             reason = self._not_applicable(case)
             if contract.id != _ANSWERS and self._unanswered.get(case.ask):
                 reason = f"`{case.ask}` is not answered, see {_ANSWERS}"
             if reason:
-                found.append(CaseResult(case, "not applicable", reason))
+                found.append(ReportCase(suite, case.name, skipped=reason))
                 continue
             pods = self.cluster.pods if case.way in ("once", "repeated", "apart") else ()
-            found += [await self._judged(case, pod) for pod in pods or self.cluster.pods[:1]]
-        result = min((each.result for each in found), key=_ORDER.index)
-        lacks = found[0].reason if result == "not applicable" else ""
-        return ContractResult(contract.id, contract.says, result, lacks, tuple(found))
+            for pod in pods or self.cluster.pods[:1]:
+                metadata = pod["metadata"]
+                name = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
+                where = FieldPlace(self.caller.url, 0, f"{case.ask} about {name}")
+                findings = [(d, where) for d in await self._judged(contract.id, case, pod)]
+                found.append(ReportCase(suite, f"{case.name} ({name})", findings))
+        return ContractResult(contract.id, contract.says, found)
 
     def _not_applicable(self, case: Case) -> str:
         if case.ask not in self.caller.paths:
@@ -537,17 +517,19 @@ class Conformance:
             return "names of nodes are sent"
         return ""
 
-    async def _judged(self, case: Case, pod: Json) -> CaseResult:
+    async def _judged(self, code: str, case: Case, pod: Json) -> Sequence[Diagnostic]:
+        """The first thing that is wrong, if there is any."""
         exchanges, bindings = await self._exchanges(case, pod)
         # Calls without an answer fail every case, except one that must be refused in some way.
         expected = case.expect if "refused" in case.expect else ("answered", *case.expect)
-        failures = (text for name in expected for text in EXPECTATIONS[name](exchanges, bindings))
-        reason = next(failures, "")
+        wrong = (text for name in expected for text in EXPECTATIONS[name](exchanges, bindings))
         # What Go does not decode fails the call, whatever the case is about.
-        severity = "fail" if any(each.malformed for each in exchanges) else case.otherwise
-        metadata = pod["metadata"]
-        name = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-        return CaseResult(case, severity if reason else "pass", reason, name)
+        fails = case.otherwise == "fail" or any(each.malformed for each in exchanges)
+        severity: Severity = "error" if fails else "warning"
+        return [
+            Diagnostic(code, severity, f"{case.name}: {text}", NO_SPAN, notes=(case.why,))
+            for text in islice(wrong, 1)
+        ]
 
     async def _exchanges(
         self, case: Case, pod: Json

@@ -121,7 +121,9 @@ async def test_a_defect_is_found(
 ) -> None:
     found = await held(aiohttp_server, names=names, only=[line], defects=defects)
     assert faulty(found) == {line: result}
-    assert all(case.reason and case.case.why for case in found[line].cases if case.result == result)
+    findings = [each for each, _ in found[line].findings]
+    assert findings
+    assert all(each.message.partition(": ")[2] and all(each.notes) for each in findings)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +233,12 @@ async def test_documents(aiohttp_server: AiohttpServer) -> None:
     )
     results = list(found.values())
     assert counts(results) == "1 passed, 1 failed, 0 with warnings, 1 not applicable"
-    (finding,) = (each for result in results for each in result.findings("http://x"))
+    (finding,) = (each for result in results for each in result.findings)
     assert (finding[0].code, finding[0].severity) == ("C21", "error")
-    assert str(finding[1]) == "http://x: filter about default/pending"
+    assert str(finding[1]).endswith(": filter about default/pending")
     sarif = json.loads("".join(render([finding], "sarif")))
     assert [each["ruleId"] for each in sarif["runs"][0]["results"]] == ["C21"]
-    junit = "".join(render([], "junit", (c for each in results for c in each.report("http://x"))))
+    junit = "".join(render([], "junit", (c for each in results for c in each.cases)))
     assert junit.count("<failure") == 1
     assert junit.count("<skipped") == 1
 
