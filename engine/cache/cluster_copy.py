@@ -156,7 +156,7 @@ class NamedPod:
     bound: str = ""
 
     @classmethod
-    def of(cls, body: bytes) -> NamedPod:
+    def of(cls, body: bytes | msgspec.Raw) -> NamedPod:
         """The pod of a JSON object, as it was before it had a node. Raises ClusterFileError."""
         try:
             pod = msgspec.json.decode(body)
@@ -276,7 +276,7 @@ class ClusterCopy:
             raise ClusterFileError(f"there is no pod `{name}` in {self._where}", hint)
         if len(keys) > 1:
             raise ambiguous(name, keys)
-        return NamedPod.of(bytes(known[keys[0]]))
+        return NamedPod.of(known[keys[0]])
 
     def pod_of(self, kind: str, name: str, namespace: str) -> tuple[NamedPod, Sequence[str]]:
         """The pod of a workload that is asked about, how it was chosen, and which quotas are full.

@@ -76,7 +76,7 @@ _Seen = Mapping[str, _SeenOfPolicy]
 def effects(
     engine: Engine,
     cluster: ClusterCopy,
-    bodies: Mapping[str, bytes] | None = None,
+    bodies: Mapping[str, bytes | msgspec.Raw] | None = None,
     most: int = MOST_PODS,
 ) -> list[EffectOfPolicy]:
     """The effects of the policies that the engine enforces, by their addresses.

@@ -57,7 +57,6 @@ from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
 from server.view.page import HOST
 from server.view.policy_states import PolicyStates
-from server.view.simulating import Simulator
 from server.view.view import (
     MOST_CONNECTIONS,
     MOST_SHARED_CONNECTIONS,
@@ -234,12 +233,9 @@ class _Server:
         checked = Drafts(
             # A trial keeps a cluster from one part to the next.
             self.process(_NICEST, DRAFT_MEMORY_MIB, kept_mib=DRAFT_MEMORY_MIB),
-            enforced,
-            source.policies,
-            source.documents,
-            lambda: asyncio.to_thread(texts_of, [*engine.tables.values()], Timestamp.now().nanos),
             explainer,
-            Simulator(replica, engine, source),
+            source,
+            lambda: asyncio.to_thread(texts_of, [*engine.tables.values()], Timestamp.now().nanos),
         )
         differences = source.compare if isinstance(source, ClusterRuntime) else None
         own = states.answers, explainer.answers, overview.answers, history.answers, checked.answers

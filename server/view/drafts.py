@@ -1,110 +1,160 @@
-"""Drafts: policies that are not in force, and pods that are not there, for people who write them.
+"""Drafts: questions of people who write policies, about what is not in force or not there.
 
-Texts that anybody may write are read in a process that can be killed, so that no decision waits for
-them, and drafts are tried there, on a copy of the cluster. Nothing is written.
+Each is another set of policies, or other pods and nodes, over a copy of the cluster; nothing is
+offered, recorded or written. Texts that anybody may write are read, and drafts are tried, in a
+process that can be killed. What is in force is simulated on the event loop that decides, in steps
+of a few milliseconds.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import msgspec
-from aiohttp import web
 
-from engine.cache.cluster_copy import DataText
+from engine.cache.cache import Cache
+from engine.cache.cluster_copy import ClusterCopy, DataText, copied
 from engine.cache.informers import Needs
+from engine.cache.node_table import Snapshot
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
-from engine.enforced import EnforcedPolicies
-from engine.simulation.pod_list import PodList
-from engine.simulation.what_if import MOST_ADDED
+from engine.cache.tallies import Scope
+from engine.simulation.cycle import SimulationOptions
+from engine.simulation.pod_list import PodList, PodReader
+from engine.simulation.result import SimulationAnswer, answer_of, played
+from engine.simulation.what_if import MOST_ADDED, WhatIf, prepared
+from engine.work import Work
 from grammar.messages.diagnostics import UserError
-from server.admission.checking_process import (
-    CheckFailedError,
-    CheckingProcess,
-    CheckStoppedError,
-    CheckTimeoutError,
-)
-from server.answers import PastedPod, SimulationQuestion, Trial, TriedDraft
+from grammar.values.time import Timestamp
+from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
+from server.answers import MOST_PODS, PastedPod, SimulationQuestion, Trial, TriedDraft
 from server.view import trial
 from server.view.explaining import Explainer
 from server.view.routes import Answer, ViewQuestion
-from server.view.simulating import Simulator
-from server.view.turns import Line
+from server.view.turns import STEP_SECONDS, Line, done
 
 T = TypeVar("T")
-# The process has a bound of processor time for each part, which a busy machine gives it late.
-_CHECK_SECONDS, _TRIAL_SECONDS = 30.0, 60.0
+# A job of the process, which a busy machine gives its processor time late; and all of a draft.
+_JOB_SECONDS, _MOST_SECONDS = 60.0, 240.0
 # The process has the cluster that a draft is tried on: 150,000 small pods took 242 MiB.
 DRAFT_MEMORY_MIB = 768
-# For all lists of a cluster, and for all of a draft.
-_CLUSTER_SECONDS, _MOST_SECONDS = 120.0, 240.0
+# The time of a step of a simulation, in which a verb gets far enough, and the rest after it.
+_STEP_SECONDS, _REST_SECONDS = 0.008, 0.001
+_PODS_OF_A_PORTION = 32
+
+
+class WholeCluster(Protocol):
+    """The cluster that a server knows; all but `pods` and `policies` raises EngineError."""
+
+    @property
+    def pods(self) -> Cache: ...
+
+    def policies(self) -> Mapping[str, bytes] | None:
+        """The JSON of policy objects by name."""
+        ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`."""
+        ...
+
+    def documents(self, needs: Needs) -> AsyncIterator[bytes]:
+        """The objects of the cluster in parts, as JSON."""
+        ...
 
 
 @dataclass(eq=False, slots=True)
 class Drafts:
-    """The drafts of one replica, one at a time, in a process of their own; owners take turns.
+    """The drafts and simulations of one replica, one of each at a time; owners take turns.
 
-    `enforced` and `objects` are as those of PolicyStates. `cluster` gives the objects of the
-    cluster in parts, as JSON; it raises EngineError. `data` gives the tables that policies read.
+    `data` gives the tables that policies read.
     """
 
     process: CheckingProcess
-    enforced: Callable[[], EnforcedPolicies]
-    objects: Callable[[], Mapping[str, bytes] | None]
-    cluster: Callable[[Needs], AsyncIterator[bytes]]
-    data: Callable[[], Awaitable[Mapping[str, DataText]]]
     explainer: Explainer
-    simulator: Simulator
-    _line: Line = field(default_factory=lambda: Line("draft", _MOST_SECONDS), init=False)
+    cluster: WholeCluster
+    data: Callable[[], Awaitable[Mapping[str, DataText]]]
+    _drafts: Line = field(default_factory=lambda: Line("draft", _MOST_SECONDS), init=False)
+    _simulations: Line = field(default_factory=lambda: Line("simulation"), init=False)
 
     @property
     def answers(self) -> Mapping[str, Answer]:
         return {
-            "check": self._told_by(trial.check_draft),
-            "complete": self._told_by(trial.complete_draft),
+            "check": partial(self.told, trial.check_draft),
+            "complete": partial(self.told, trial.complete_draft),
             "evaluate": self.evaluate,
             "place": self.place,
             "simulate": self.simulate,
         }
 
+    async def told(self, function: Callable[..., object], asked: ViewQuestion) -> object:
+        """What a function of the process says of a draft beside the policies in force."""
+        async with self._drafts.turn(asked.reader.owner):
+            return await self._run(function, self._beside(), asked.body)
+
     async def evaluate(self, asked: ViewQuestion) -> object:
         """What a draft changes in a pasted cluster, or in the cluster of the server."""
         body: Trial = asked.body
-        async with self._line.turn(asked.reader.owner):
-            beside = self._beside()
-            if body.cluster is None:
-                beside = replace(beside, data=await self.data())
-            begun = await self._run(_CHECK_SECONDS, trial.begin, beside, body)
+        async with self._drafts.turn(asked.reader.owner):
+            data = await self.data() if body.cluster is None else {}
+            begun = await self._run(trial.begin, self._beside(), body, data)
             if isinstance(begun, TriedDraft):
                 return begun
-            parts = self.cluster(begun) if body.cluster is None else _one(body.cluster.encode())
-            try:
-                async with asyncio.timeout(_CLUSTER_SECONDS):
-                    async for part in parts:
-                        await self._run(_CHECK_SECONDS, trial.take, part)
-            except TimeoutError:
-                text = f"the cluster could not be read in {_CLUSTER_SECONDS:g} s"
-                remedy = " (paste a part of it)\n"
-                raise web.HTTPServiceUnavailable(text=f"{text}{remedy}") from None
-            return await self._run(_TRIAL_SECONDS, trial.finish)
+            if body.cluster is not None:
+                await self._run(trial.take, body.cluster.encode())
+            else:
+                async for part in self.cluster.documents(begun):
+                    await self._run(trial.take, part)
+            return await self._run(trial.finish)
 
     async def place(self, asked: ViewQuestion) -> object:
         """Where a pod of manifests would go by itself."""
         body: PastedPod = asked.body
-        async with self._line.turn(asked.reader.owner):
-            pod = await self._run(_CHECK_SECONDS, trial.pod_of, body.text, body.pod)
+        async with self._drafts.turn(asked.reader.owner):
+            pod = await self._run(trial.pod_of, body.text, body.pod)
         return await self.explainer.place(pod, body.node, asked.reader)
 
-    async def simulate(self, asked: ViewQuestion) -> object:
-        """Where pods would go, if nodes came or were drained."""
+    def _beside(self) -> trial.Beside:
+        """The policies in force."""
+        files, objects = self.explainer.enforced().validation.files, self.cluster.policies() or {}
+        others = [
+            (file.source.name, file.source.text)
+            for file in files
+            if not file.private and file.source.name not in objects
+        ]
+        return trial.Beside(others, dict(objects))
+
+    async def _run(self, function: Callable[..., T], *args: object) -> T:
+        """The result of a function in the process, given the schema too. Raises UserError."""
+        process = self.process
+        job = partial(process.run, _JOB_SECONDS, trial.answered, function, *args, process.schema)
+        try:
+            found: T | UserError = await asyncio.to_thread(job)
+        except CheckFailedError:
+            raise CheckStoppedError("the check failed", "report this, with the draft") from None
+        if isinstance(found, UserError):
+            raise found
+        return found
+
+    # ---- what is in force, on a copy
+
+    async def simulate(self, asked: ViewQuestion) -> Callable[[], SimulationAnswer]:
+        """Where pods would go, if nodes came or were drained; what makes the answer in a thread."""
         question: SimulationQuestion = asked.body
         if sum(each.count for each in question.addNodes) > MOST_ADDED:
             raise UserError(f"`addNodes` has more than {MOST_ADDED} nodes")
-        owner = asked.reader.owner
-        return await self.simulator.simulate(question, lambda: self._pods(question, owner), owner)
+        self.cluster.snapshot()
+        async with self._simulations.turn(asked.reader.owner):
+            pods = await self._pods(question, asked.reader.owner)
+            with _young_garbage_only():
+                return await self._simulated(question, pods)
 
     async def _pods(self, question: SimulationQuestion, owner: str) -> PodList | None:
         """The pods of a question, if it has some. It waits for its turn."""
@@ -112,53 +162,88 @@ class Drafts:
             return None
         text = listed if isinstance(listed, str) else msgspec.json.encode(listed).decode()
         where = question.namespace or DEFAULT_NAMESPACE
-        async with self._line.one(owner):
-            found, wanted = await self._run(_TRIAL_SECONDS, trial.pods_of, text, where, {})
-            if uids := await self.simulator.uids(wanted):
-                found, _ = await self._run(_TRIAL_SECONDS, trial.pods_of, text, where, uids)
+        async with self._drafts.one(owner):
+            found, wanted = await self._run(trial.pods_of, text, where, {})
+            work = _uids(self.cluster.pods, wanted)
+            if uids := await done(work, 0.0, self.explainer.clock, STEP_SECONDS):
+                found, _ = await self._run(trial.pods_of, text, where, uids)
             return found
 
-    def _told_by(self, function: Callable[..., object]) -> Answer:
-        """The answer of a function about a draft beside the policies in force, in its turn."""
-
-        async def answer(asked: ViewQuestion) -> object:
-            async with self._line.turn(asked.reader.owner):
-                return await self._run(_CHECK_SECONDS, function, self._beside(), asked.body)
-
-        return answer
-
-    def _beside(self) -> trial.Beside:
-        """The policies in force."""
-        files, objects = self.enforced().validation.files, dict(self.objects() or {})
-        others = [
-            (file.source.name, file.source.text)
-            for file in files
-            if not file.private and file.source.name not in objects
-        ]
-        return trial.Beside(others, objects)
-
-    async def _run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
-        """The result of a function in the process, given the schema too.
-
-        Raises UserError and HTTPException.
-        """
-        process = self.process
-        arguments = (function, *args, process.schema)
+    async def _simulated(
+        self, question: SimulationQuestion, pods: PodList | None
+    ) -> Callable[[], SimulationAnswer]:
+        engine, bodies = self.explainer.engine, dict[str, bytes | msgspec.Raw]()
+        for node in question.drain:
+            if self.cluster.snapshot().node(node) is not None:
+                bodies.update(await self.cluster.pods_on(node))
+        change = WhatIf(question.addNodes, question.drain, bodies)
+        options = SimulationOptions(
+            weight=question.weight,
+            plugins=question.pluginScores,
+            most=MOST_PODS,
+            portion=STEP_SECONDS,
+            real=self.explainer.clock,
+            tables=engine.tables,
+            exemptions=engine.exemptions,
+        )
+        held = {pod: node for part in engine.parts for pod, node in part.held_pods().items()}
+        # Nothing is kept of the copy but the answer.
+        copy = await self._done(copied(self.cluster.pods))
+        cluster = ClusterCopy(copy, read_at=Timestamp.now())
         try:
-            found: T | UserError = await asyncio.to_thread(
-                lambda: process.run(seconds, trial.answered, *arguments)
+            if pods is None and not question.drain:
+                pods = await self._done(_waiting(copy, question.namespace))
+            ready = await self._done(
+                prepared(cluster, engine.codec, engine.registry, pods, options, change)
             )
-        except CheckStoppedError as error:
-            is_late = isinstance(error, CheckTimeoutError)
-            failure = web.HTTPServiceUnavailable if is_late else web.HTTPUnprocessableEntity
-            raise failure(text=f"{error.message} ({error.hint})\n") from None
-        except CheckFailedError:
-            text = "the check failed (report this, with the draft)\n"
-            raise web.HTTPUnprocessableEntity(text=text) from None
-        if isinstance(found, UserError):
-            raise found
-        return found
+            made = await self._done(played(ready.simulation, ready.changed))
+            # To give the copy back is a step by itself.
+            await asyncio.sleep(0)
+        finally:
+            copy.close()
+        notes, replica = pods.notes if pods is not None else (), self.explainer.replica
+        answer = partial(answer_of, ready.simulation, made, ready.changed, notes, replica)
+        return lambda: msgspec.structs.replace(answer(), held=held)
+
+    async def _done(self, work: Work[T]) -> T:
+        return await done(work, _REST_SECONDS, self.explainer.clock, _STEP_SECONDS / 2)
 
 
-async def _one(part: bytes) -> AsyncIterator[bytes]:
-    yield part
+@contextmanager
+def _young_garbage_only() -> Iterator[None]:
+    """Without full collections of garbage, each of which would look at the copy in one step."""
+    usual = gc.get_threshold()
+    # More young collections than these come in no simulation.
+    gc.set_threshold(*usual[:2], 1_000_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+def _uids(cache: Cache, wanted: trial.Keys) -> Work[trial.KnownUids]:
+    """The uids of workloads that have pods in the cluster."""
+    found: dict[tuple[str, str], str] = {}
+    for space in sorted({key.partition("/")[0] for _, key in wanted}):
+        for _, pod in cache.within(Scope(space)):
+            if (root := pod.workload) is not None:
+                key = root.kind, f"{space}/{root.name}"
+                if key in wanted:
+                    found[key] = root.uid
+            yield
+    return found
+
+
+def _waiting(cache: Cache, namespace: str) -> Work[PodList]:
+    """The pods of a cluster that wait: of a namespace, or of all if it is empty."""
+    reader = PodReader(Path("the cluster"), most=MOST_PODS)
+    for number, pod in enumerate(cache.snapshot().pending.values(), 1):
+        body = cache.body(pod.uid)
+        if body is not None and namespace in ("", pod.namespace):
+            reader.add({"kind": "Pod", **msgspec.json.decode(body)})
+        if not number % _PODS_OF_A_PORTION:
+            yield
+    if not reader.bodies:
+        where = f"in the namespace `{namespace}`" if namespace else "in the cluster"
+        raise UserError(f"no pod waits {where}", "give some in `pods`, or nodes in `drain`")
+    return reader.read()

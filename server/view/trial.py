@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
-from engine.cache.cluster_file import ClusterFileError, ClusterObjects, bodies
+from engine.cache.cluster_file import ClusterFileError, ClusterObjects
 from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.effects import EffectOfPolicy, effects
+from engine.explanation.effects import effects
 from engine.explanation.inspection import ClauseResults, Inspection
 from engine.objects.peer import key_of
 from engine.objects.request_pod import ObjectCodec
@@ -35,8 +35,8 @@ from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import Samples
-from policies.editor.edited_text import complete, document
-from policies.validation import Validation, Validator
+from policies.editor.edited_text import EditedDocument, complete, usable
+from policies.validation import CheckedFile, Validation, Validator
 from server.answers import (
     MOST_PODS,
     ChangedPod,
@@ -56,8 +56,6 @@ _SECONDS, _MOST_NAMES = 3.0, 20
 # The pods that are asked about for what the draft's policies do.
 _MOST_ASKED = 100
 _FILE = Path("cluster")
-# The bytes of placed pods that can be asked about; other placed pods only count.
-_MOST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +63,34 @@ class Beside:
     """What is in force beside a draft.
 
     `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
-    `data` are the tables of the server, by their names.
     """
 
     files: Sequence[tuple[str, str]]
     objects: Mapping[str, bytes]
-    data: Mapping[str, DataText] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Trial:
-    """A trial of a draft: the policies without and with the draft, and the cluster so far.
-
-    `own` are the addresses of the draft's policies.
-    """
-
-    told: Sequence[Problem]
-    own: frozenset[str]
-    policies: Sequence[EnforcedPolicies]
-    objects: ClusterObjects
-    data: Mapping[str, DataText]
-    pods: dict[str, bytes] = field(default_factory=dict)
-    bytes_of_placed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A checked draft beside other policies: the problems, and how all were checked."""
+    """A checked draft, and what is beside it."""
 
-    told: Sequence[Problem]
+    file: CheckedFile
+    beside: Sequence[Source]
     stored: Mapping[str, StoredObject]
     validation: Validation
+
+    @property
+    def told(self) -> Sequence[Problem]:
+        return problems(self.file.diagnostics, self.file.source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A trial of a draft: the policies without and with the draft, and the cluster so far."""
+
+    draft: _Checked
+    policies: Sequence[EnforcedPolicies]
+    objects: ClusterObjects
+    data: Mapping[str, DataText]
 
 
 # What the process keeps between two jobs: it has one trial at a time.
@@ -117,8 +112,8 @@ def check_draft(beside: Beside, draft: DraftText, schema: Schema) -> CheckedDraf
 
 def complete_draft(beside: Beside, point: Point, schema: Schema) -> CompletedDraft:
     """What can stand at a place of a draft."""
-    text = document(point.name, _checked(beside, point, schema).validation, schema)
-    assert text is not None, "the draft is among the files"
+    checked = _checked(beside, point, schema)
+    text = EditedDocument(checked.file, usable(checked.validation.files), schema)
     return CompletedDraft(complete(text, min(point.offset, len(point.text)), Samples()))
 
 
@@ -154,25 +149,23 @@ def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod:
     return NamedPod.created(msgspec.json.decode(body), found.owners)
 
 
-def begin(beside: Beside, draft: Trial, schema: Schema) -> TriedDraft | Needs:
+def begin(
+    beside: Beside, draft: Trial, data: Mapping[str, DataText], schema: Schema
+) -> TriedDraft | Needs:
     """Begins a trial: what its policies read of a cluster, or the errors of the draft.
 
-    The draft joins the policies in force, and takes the place of its namesakes.
+    The draft joins the policies in force, and takes the place of its namesakes. `data` are the
+    tables of the server, by their names.
     """
     checked = _checked(beside, draft, schema)
     if any(each.severity == "error" for each in checked.told):
         return TriedDraft(checked.told, 0, 0, 0, ())
-    before = _checked(beside, DraftText(""), schema, checked.stored)
-    policies = [enforced(each.validation, each.stored) for each in (before, checked)]
+    files = [each.checked.file for each in checked.stored.values()]
+    before = Validator(schema).validate(checked.beside, files)
+    policies = [enforced(each, checked.stored) for each in (before, checked.validation)]
     read = needs_of(each for found in policies for each in found.policies)
-    codec = ObjectCodec(schema, read.annotations)
-    own = frozenset(
-        each.policy.address
-        for file in checked.validation.files
-        if file.source.name == draft.name
-        for each in file.policies
-    )
-    _trials[:] = [_Trial(checked.told, own, policies, ClusterObjects(codec), beside.data)]
+    objects = ClusterObjects(ObjectCodec(schema, read.annotations))
+    _trials[:] = [_Trial(checked, policies, objects, data)]
     return read
 
 
@@ -181,25 +174,21 @@ def take(text: bytes, _schema: Schema) -> None:
     trial = _begun()
     try:
         for document in as_stored(as_json(text, is_yaml=False)):
-            first = len(trial.objects.pods)
             trial.objects.add(_FILE, document)
-            placed = {key_of(pod) for pod, _ in trial.objects.pods[first:] if pod.nodeName}
-            for key, body in bodies([document], "Pod").items():
-                # Bytes of their own: a Raw would keep the whole text.
-                own = bytes(body)
-                if key not in placed or trial.bytes_of_placed + len(own) <= _MOST_BYTES:
-                    trial.pods[key] = own
-                    trial.bytes_of_placed += len(own) if key in placed else 0
     except (ClusterFileError, DocumentError, msgspec.MsgspecError) as error:
         raise UserError(str(error)) from None
 
 
 def finish(_schema: Schema) -> TriedDraft:
-    """What changes with the draft. The cluster is given back."""
+    """What changes with the draft. The cluster is given back.
+
+    Pods without a node are asked about first, until the time is over.
+    """
     trial = _begun()
     _trials.clear()
     if not trial.objects.nodes:
         raise UserError("the cluster has no nodes")
+    bodies = {key_of(pod): body for pod, body in trial.objects.pods}
     cluster = ClusterCopy(trial.objects.cache(), data=trial.data)
     try:
         engines = [
@@ -208,9 +197,21 @@ def finish(_schema: Schema) -> TriedDraft:
     except UserError as error:
         # What it hints at is of no use: the rows are those of the server.
         raise UserError(error.message) from None
-    found = effects(engines[-1], cluster, trial.pods, _MOST_ASKED)
-    own = [each for each in found if each.policy in trial.own]
-    return _tried(trial, engines, cluster, own)
+    addresses = {each.policy.address for each in trial.draft.file.policies}
+    done = effects(engines[-1], cluster, bodies, _MOST_ASKED)
+    names, pods = sorted(cluster.snapshot().table.rows), cluster.snapshot().pods()
+    ends, asked, changed = time.monotonic() + _SECONDS, 0, list[ChangedPod]()
+    for key in sorted(pods.keys() & bodies.keys(), key=lambda key: (bool(pods[key].nodeName), key)):
+        if time.monotonic() >= ends:
+            break
+        asked += 1
+        asking = NamedPod.of(bodies[key])
+        with cluster.asking(asking):
+            before, after = (_answer(engine, asking.body, names) for engine in engines)
+        if before != after:
+            changed.append(_change(key, asking.node, before, after))
+    own = [each for each in done if each.policy in addresses]
+    return TriedDraft(trial.draft.told, len(names), len(pods), asked, changed, own)
 
 
 def _begun() -> _Trial:
@@ -219,56 +220,14 @@ def _begun() -> _Trial:
     return _trials[0]
 
 
-def _checked(
-    beside: Beside,
-    draft: DraftText,
-    schema: Schema,
-    stored: Mapping[str, StoredObject] | None = None,
-) -> _Checked:
+def _checked(beside: Beside, draft: DraftText, schema: Schema) -> _Checked:
     """A draft and what is beside it; the first policy of a name counts, so its own come first."""
-    if stored is None:
-        read = beside.objects.items()
-        stored = {name: check_stored(name, raw, schema) for name, raw in read}
-    own, others = Source(draft.name, draft.text), (Source(*file) for file in beside.files)
+    stored = {name: check_stored(name, raw, schema) for name, raw in beside.objects.items()}
+    own, others = Source(draft.name, draft.text), [Source(*file) for file in beside.files]
     files = [each.checked.file for each in stored.values()]
     validation = Validator(schema).validate([own, *others], files)
     found = next(each for each in validation.files if each.source is own)
-    return _Checked(problems(found.diagnostics, own), stored, validation)
-
-
-def _tried(
-    trial: _Trial, engines: Sequence[Engine], cluster: ClusterCopy, own: Sequence[EffectOfPolicy]
-) -> TriedDraft:
-    """Asks about pods without a node first, until the time is over."""
-    names = sorted(cluster.snapshot().table.rows)
-    known = {key: pod for key in trial.pods if (pod := cluster.pods.pod(key)) is not None}
-    order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
-    ends, asked = time.monotonic() + _SECONDS, 0
-    changed: list[ChangedPod] = []
-    for key in order:
-        if time.monotonic() >= ends:
-            break
-        asked += 1
-        asking = NamedPod.of(trial.pods[key])
-        with cluster.asking(asking):
-            before, after = (_answer(engine, asking.body, names) for engine in engines)
-        if before != after:
-            more, gone = after.passing - before.passing, before.passing - after.passing
-            changed.append(
-                ChangedPod(
-                    pod=key,
-                    on=known[key].nodeName or None,
-                    before=len(before.passing),
-                    after=len(after.passing),
-                    admits=sorted(more)[:_MOST_NAMES],
-                    rejects=sorted(gone)[:_MOST_NAMES],
-                    bestBefore=before.best,
-                    bestAfter=after.best,
-                    error=after.error,
-                )
-            )
-    pods = len(cluster.snapshot().pods())
-    return TriedDraft(trial.told, len(names), pods, asked, changed, own)
+    return _Checked(found, others, stored, validation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,3 +253,17 @@ def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> _Tried:
         # The first of equals, by name.
         best = min(name for name, score in scores.items() if score == most)
     return _Tried(frozenset(passing), best)
+
+
+def _change(pod: str, node: str, before: _Tried, after: _Tried) -> ChangedPod:
+    return ChangedPod(
+        pod=pod,
+        on=node or None,
+        before=len(before.passing),
+        after=len(after.passing),
+        admits=sorted(after.passing - before.passing)[:_MOST_NAMES],
+        rejects=sorted(before.passing - after.passing)[:_MOST_NAMES],
+        bestBefore=before.best,
+        bestAfter=after.best,
+        error=after.error,
+    )

@@ -26,6 +26,7 @@ from engine.explanation.document import Listing, decided, summary
 from engine.explanation.reader import EVERYTHING
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
+from server.admission.checking_process import CheckStoppedError, CheckTimeoutError
 from server.answers import PolicyInForce, ReplicaStatus
 from server.view.page import json_of, only_own_pages, page_routes
 from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
@@ -159,6 +160,8 @@ _FAILURES: Sequence[tuple[type[Exception], type[web.HTTPException]]] = (
     (UnknownNodeError, web.HTTPNotFound),
     (BadObjectError, web.HTTPConflict),
     (EngineError, web.HTTPServiceUnavailable),
+    (CheckTimeoutError, web.HTTPServiceUnavailable),
+    (CheckStoppedError, web.HTTPUnprocessableEntity),
     (UserError, web.HTTPBadRequest),
 )
 

@@ -58,7 +58,6 @@ from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.routes import ViewQuestion
-from server.view.simulating import Simulator
 from server.view.view import View, view_app
 from server.view.view_access import ViewAccess
 from tests.support.builders import Object, node, pod, raw
@@ -152,6 +151,9 @@ class Cluster:
     def snapshot(self) -> Snapshot:
         return self.state.snapshot()
 
+    def policies(self) -> Mapping[str, bytes]:
+        return self.bodies
+
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
         if self.failure is not None:
             raise self.failure
@@ -219,7 +221,7 @@ def states_of(parts: Parts) -> PolicyStates:
         cluster.state,
         parts.journal,
         lambda: cluster.enforced,
-        lambda: cluster.bodies,
+        cluster.policies,
         parts.history,
     )
 
@@ -238,15 +240,7 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
 def view_over(parts: Parts, access: ViewAccess | None = None) -> web.Application:
     """The application of a view."""
     explainer, states = explainer_of(parts), states_of(parts)
-    drafts = Drafts(
-        parts.process,
-        lambda: parts.cluster.enforced,
-        lambda: parts.cluster.bodies,
-        parts.cluster.documents,
-        parts.tables,
-        explainer,
-        Simulator(parts.replica, parts.engine, parts.cluster),
-    )
+    drafts = Drafts(parts.process, explainer, parts.cluster, parts.tables)
     overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
 
     async def drift(_: ViewQuestion) -> DriftDocument:
