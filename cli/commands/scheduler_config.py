@@ -100,24 +100,23 @@ def run(args: argparse.Namespace) -> int:
             "`--section` does not work with a scheduler's name or kubeconfig", "leave out --section"
         )
     extenders = _extenders(args)
-    binds = any("bindVerb" in each for each in extenders)
     if (source := vars(args)["from"]) is not None:
-        return _convert(source, args, extenders, binds=binds)
+        return _convert(source, args, extenders)
     name = args.scheduler_name or ""
     whole = configuration(extenders, name, args.scheduler_kubeconfig or "")
     refuse_unsound(yaml_of(whole), args.http_timeout, extenders[0]["urlPrefix"])
     put_text(yaml_of(section(extenders) if args.section else whole))
+    binds = any("bindVerb" in each for each in extenders)
     for line in _placets_side(name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
 
-def _convert(
-    source: str, args: argparse.Namespace, extenders: Sequence[Json], *, binds: bool
-) -> int:
+def _convert(source: str, args: argparse.Namespace, extenders: Sequence[Json]) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import configurations, convert, read_text  # noqa: PLC0415
+    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
+    from cli.doctor.findings import converted  # noqa: PLC0415
 
     given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
@@ -126,9 +125,9 @@ def _convert(
     if more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{source}`", hint)
-    converted = convert(found, extenders, url=args.url, binds=binds)
-    put_text(converted.text)
-    for note in converted.notes:
+    text, notes = converted(found, extenders, args.http_timeout, args.url)
+    put_text(text)
+    for note in notes:
         put_line(f"note: {note}", sys.stderr)
     return Exit.OK
 

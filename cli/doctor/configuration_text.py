@@ -1,8 +1,4 @@
-"""Configurations of kube-scheduler in YAML and JSON, with the line that each field is on.
-
-A Policy, or a configuration of an older version, is converted to v1. The extenders are taken whole,
-and fields that v1 has. A note names everything else: it is not converted.
-"""
+"""Configurations of kube-scheduler in YAML and JSON, with the line that each field is on."""
 
 from __future__ import annotations
 
@@ -13,19 +9,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
-import yaml
 
 from cli.command import CommandError, read_input
 from cli.command import read_text as read_file_text
-from cli.doctor.generator import KIND, VERSION, Json
+from cli.doctor.generator import KIND
 from cli.doctor.schema import (
     ExtenderEntry,
-    ExtenderFields,
     KubeSchedulerConfiguration,
     Misread,
     SchemaReader,
-    is_extended,
-    placets,
 )
 from engine.objects.api_types import mapping, mappings
 from policies.documents import Document, DocumentError, join
@@ -106,7 +98,7 @@ class SchedulerConfiguration:
     ) -> SchedulerConfiguration:
         legacy = is_policy(document.value)
         reader = SchemaReader(folded=legacy, is_json=is_json(text))
-        found = reader.document(document.value, is_policy=legacy)
+        found = reader.read(document.value, KubeSchedulerConfiguration)
         fields = msgspec.convert(found, KubeSchedulerConfiguration)
         return cls(source, text, document, before, legacy, fields, reader.misread)
 
@@ -267,134 +259,3 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
             name, equals, value = word.lstrip("-").partition("=")
             found[name] = value if equals else "true" if following.startswith("-") else following
     return found
-
-
-_OTHERS = "the plugins of 1.36 are others"
-_WHY_UNBOUND = (
-    "because `placet serve` binds no pod without `--bind`: to keep it, give the verb to `--verbs`"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """Conversion: a KubeSchedulerConfiguration v1, and a sentence for each difference."""
-
-    document: Json
-    notes: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return yaml.safe_dump(self.document, sort_keys=False, width=100)
-
-
-def convert(
-    configuration: SchedulerConfiguration,
-    new: Sequence[Json],
-    *,
-    url: str | None = None,
-    binds: bool = False,
-) -> Conversion:
-    """The conversion of any configuration. `new` are its extenders if it has none at all.
-
-    Only an extender with the `url` or with a URL of Placet is changed to what Placet needs. `binds`
-    says whether Placet may bind pods.
-    """
-    notes = list[str]()
-    known = _known(configuration, notes)
-    entries = _extenders(known.get("extenders", []), url, notes, binds=binds)
-    known["extenders"] = [each for each, _ in entries]
-    is_placet = any(is_ours for _, is_ours in entries)
-    if not entries:
-        notes.append("it has no extenders: Placet is added")
-        known["extenders"] = [*new]
-    elif not is_placet:
-        notes.append("no extender has a URL of Placet, so that of each stays as it is")
-    name = "percentageOfNodesToScore"
-    parts = [each.get(name, known.get(name)) for each in mappings(known, "profiles") or [{}]]
-    if (is_placet or not entries) and any(part != 100 for part in parts):
-        notes.append("`percentageOfNodesToScore` is 100, so that Placet gets every node")
-        known[name] = 100
-        for profile in known.get("profiles", ()):
-            profile.pop(name, None)
-    if not any(known.get("profiles", ())):
-        known.pop("profiles", None)
-    return Conversion({"apiVersion": VERSION, "kind": KIND, **known}, tuple(dict.fromkeys(notes)))
-
-
-def _known(configuration: SchedulerConfiguration, notes: list[str]) -> Json:
-    """The fields of version v1 without `apiVersion` and `kind`."""
-    value, legacy = configuration.value, configuration.legacy
-    reader = SchemaReader(folded=True)
-    known: Json = reader.document(value, is_policy=legacy)
-    for each in reader.misread:
-        why = f"it {each.message.removeprefix(f'`{each.path}` ')}"
-        why = "there is no such field" if each.is_unknown else why
-        notes.append(f"`{each.path}` is not converted: {why}")
-    for name in ("apiVersion", "kind"):
-        known.pop(name, None)
-    version = value.get("apiVersion")
-    if legacy:
-        notes.append("kube-scheduler 1.23 and later do not read a Policy: its extenders stay")
-        notes += (f"`{name}` is not converted: {_OTHERS}" for name in known if name != "extenders")
-        return {"extenders": known.get("extenders", [])}
-    if version != VERSION:
-        was = f"`{version}`" if version else "no `apiVersion`"
-        notes.append(f"`apiVersion` is `{VERSION}`: it was {was}")
-        if isinstance(own := value.get("schedulerName"), str) and "profiles" not in known:
-            notes.append("`schedulerName` is that of a profile now")
-            known["profiles"] = [{"schedulerName": own}]
-        for place, profile in enumerate(known.get("profiles", ())):
-            for name in ("plugins", "pluginConfig"):
-                if profile.pop(name, None):
-                    notes.append(f"`profiles[{place}].{name}` is not converted: {_OTHERS}")
-    if (lock := mapping(known, "leaderElection").get("resourceLock")) not in (None, "leases"):
-        notes.append(f"`resourceLock` is `leases`: `{lock}` no longer exists")
-        known["leaderElection"]["resourceLock"] = "leases"
-    return known
-
-
-# ---- extenders
-
-
-def _extenders(
-    given: Sequence[Json], url: str | None, notes: list[str], *, binds: bool
-) -> list[tuple[Json, bool]]:
-    """The extenders, and whether each is Placet."""
-    entries = ExtenderEntry.all_of(msgspec.convert(given, list[ExtenderFields]))
-    ours, _ = placets(entries, url)
-    made = [dict(each) for each in given]
-    for fields, entry in zip(made, entries, strict=True):
-        _correct(fields, entry, notes, is_ours=entry in ours)
-    for entry in () if binds else ours:
-        if made[entries.index(entry)].pop("bindVerb", None):
-            name = f"the `bindVerb` of `{entry.url_prefix}` is left out"
-            notes.append(f"{name}, {_WHY_UNBOUND}")
-    return [
-        (fields, entry in ours)
-        for fields, entry in zip(made, entries, strict=True)
-        if binds or not (entry in ours and entry.only_binds)
-    ]
-
-
-def _correct(made: Json, entry: ExtenderEntry, notes: list[str], *, is_ours: bool) -> None:
-    """Gives an extender what kube-scheduler 1.36 and Placet need."""
-    name = f"`{entry.url_prefix}`"
-    if entry.prioritize_verb and entry.weight <= 0:
-        made["weight"] = 10 if is_ours else 1
-        notes.append(f"the `weight` of {name} is {made['weight']}: 0 is refused")
-    resources = mappings(made, "managedResources")
-    sound = [each for each in resources if is_extended(each.get("name", ""))]
-    notes += (
-        f"the managed resource `{each.get('name')}` of {name} is left out: it is not an extended "
-        "resource, as `example.com/foo` is"
-        for each in resources
-        if each not in sound
-    )
-    if sound:
-        made["managedResources"] = sound
-    elif resources:
-        del made["managedResources"]
-        notes.append(f"{name} is called for every pod, because it manages no resource any more")
-    if is_ours and not entry.only_binds and not entry.node_cache_capable:
-        made["nodeCacheCapable"] = True
-        notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")

@@ -10,16 +10,25 @@ be passed. A warning means that the configuration works, but not as well as it c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import yaml
+
 from cli.command import CommandError
 from cli.doctor import connection_checks
-from cli.doctor.configuration_text import configurations, is_json
+from cli.doctor.configuration_text import SchedulerConfiguration, configurations, is_json
 from cli.doctor.context import ConfigurationContext, Found, error, found, refused, some, warning
-from cli.doctor.generator import GROUP, KIND, VERBS, VERSION, own_lease
-from cli.doctor.schema import ExtenderEntry, is_extended, placets
+from cli.doctor.generator import GROUP, KIND, VERBS, VERSION, Json, own_lease
+from cli.doctor.schema import (
+    ExtenderEntry,
+    KubeSchedulerConfiguration,
+    SchemaReader,
+    is_extended,
+    placets,
+)
 from cli.render import FieldFinding, FieldPlace
 from engine.objects.api_types import mapping, mappings
 from engine.objects.gate import GATE
@@ -63,17 +72,6 @@ def examine(
         )
     ]
     return sorted(findings, key=lambda f: (f[1].line, f[0].severity))
-
-
-def refuse_unsound(text: str, http_timeout: float, url: str) -> None:
-    """Raises CommandError for a configuration with an error, generated for Placet at the URL."""
-    (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    chosen = placets(configuration.extenders, url)
-    context = ConfigurationContext(configuration, *chosen, http_timeout)
-    context = replace(context, binds=context.entry_of("bind") is not None)
-    for diagnostic, _ in examine(context):
-        if diagnostic.severity == "error":
-            raise CommandError(diagnostic.message, diagnostic.hint or "")
 
 
 # ---- the calls to Placet: verbs, content, pods, and what happens without an answer
@@ -542,3 +540,105 @@ OF_ENTRIES = _by_code(
     *(connection_checks.no_ca, connection_checks.no_encryption, connection_checks.timeout),
     *(verb, whole_nodes, ignorable, managed_resources),
 )
+
+
+# ---- configurations that are written: generated, or converted from older ones
+
+# What a converted field becomes for a finding; what becomes None is left out.
+_CORRECTED: Mapping[str, object] = {
+    "sampled-nodes": 100,
+    "whole-nodes": True,
+    "weight": 10,
+    "resource-name": None,
+    "bind": None,
+}
+
+
+def refuse_unsound(text: str, http_timeout: float, url: str) -> None:
+    """Raises CommandError for a configuration with an error, generated for Placet at the URL."""
+    for diagnostic, _ in _written(text, http_timeout, url, binds=True):
+        if diagnostic.severity == "error":
+            raise CommandError(diagnostic.message, diagnostic.hint or "")
+
+
+def _written(text: str, http_timeout: float, url: str, *, binds: bool) -> list[FieldFinding]:
+    """The findings in a text that is written for a Placet, which has the flags that it needs."""
+    (configuration,) = configurations([("the configuration", text)], lambda _path: None)
+    context = ConfigurationContext(
+        configuration, *placets(configuration.extenders, url), http_timeout
+    )
+    return examine(replace(context, binds=binds and context.entry_of("bind") is not None))
+
+
+def converted(
+    configuration: SchedulerConfiguration, new: Sequence[Json], http_timeout: float, url: str
+) -> tuple[str, list[str]]:
+    """A KubeSchedulerConfiguration v1, made of any configuration, and the differences and errors.
+
+    The extenders are taken whole, and fields that v1 has. `new` are the extenders of a Placet at
+    the URL: they are added if there are none, and say whether it may bind pods.
+    """
+    known, notes = _known(configuration)
+    if not known.get("extenders"):
+        notes.append("it has no extenders: Placet is added")
+        known["extenders"] = [*new]
+    made = {"apiVersion": VERSION, "kind": KIND, **known}
+    binds = any("bindVerb" in each for each in new)
+    # A deletion in a list moves what is behind it.
+    for diagnostic, place in reversed(_written(_dumped(made), http_timeout, url, binds=binds)):
+        if diagnostic.code in _CORRECTED:
+            value = _CORRECTED[diagnostic.code]
+            became = "left out" if value is None else json.dumps(value)
+            path = place.path.removesuffix(".name")
+            _correct(made, path, value)
+            notes.append(f"{diagnostic.message}, so `{path}` is {became} now")
+        elif diagnostic.severity == "error":
+            notes.append(f"{diagnostic.message}: {diagnostic.hint}")
+    # Nobody calls an extender without a verb.
+    kept = [each for each in made["extenders"] if any(name.endswith("Verb") for name in each)]
+    return _dumped(made | {"extenders": kept}), notes
+
+
+def _dumped(document: Json) -> str:
+    return yaml.safe_dump(document, sort_keys=False, width=100)
+
+
+def _correct(document: Json, path: str, value: object) -> None:
+    """Writes a value at a path, or deletes what is there for None."""
+    *parents, last = (int(n) if n.isdigit() else n for n in re.findall(r"\w+", path))
+    inside: Any = document
+    for name in parents:
+        inside = inside[name]
+    if value is None:
+        del inside[last]
+    else:
+        inside[last] = value
+
+
+def _known(configuration: SchedulerConfiguration) -> tuple[Json, list[str]]:
+    """The fields of version v1 without `apiVersion` and `kind`, and what is different in them."""
+    value, reader = configuration.value, SchemaReader(folded=True)
+    known: Json = reader.read(value, KubeSchedulerConfiguration)
+    notes = [f"`{each.path}` is not converted: {each.message}" for each in reader.misread]
+    known = {name: known[name] for name in known if name not in ("apiVersion", "kind")}
+    version = value.get("apiVersion")
+    if configuration.legacy:
+        notes.append(
+            "kube-scheduler 1.23 and later do not read a Policy: its extenders stay, and default "
+            "plugins do what its usual predicates and priorities did"
+        )
+    elif version != VERSION:
+        was = f"`{version}`" if version else "no `apiVersion`"
+        notes.append(f"`apiVersion` is `{VERSION}`: it was {was}")
+        if isinstance(own := value.get("schedulerName"), str) and "profiles" not in known:
+            notes.append("`schedulerName` is that of a profile now")
+            known["profiles"] = [{"schedulerName": own}]
+        for place, profile in enumerate(known.get("profiles", ())):
+            for name in ("plugins", "pluginConfig"):
+                if profile.pop(name, None):
+                    path = f"profiles[{place}].{name}"
+                    notes.append(f"`{path}` is not converted: the plugins of 1.36 are others")
+    lock = known.get("leaderElection", {}).pop("resourceLock", "leases")
+    if lock != "leases":
+        notes.append(f"`resourceLock` is `leases`: `{lock}` no longer exists")
+    return known, notes

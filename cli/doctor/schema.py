@@ -1,8 +1,7 @@
-"""Schema: the fields of a KubeSchedulerConfiguration v1 and of a Policy v1, with their types.
+"""Schema: the fields of a KubeSchedulerConfiguration v1, with their types.
 
-It has all fields of both but those that belong to a plugin. kube-scheduler refuses to start with an
-unknown field of its configuration, or with a wrong type in either of the two. An entry of its
-extenders tells whether it is Placet.
+It has all fields but those that belong to a plugin. kube-scheduler refuses to start with an unknown
+field or a wrong type. An entry of its extenders tells whether it is Placet.
 """
 
 from __future__ import annotations
@@ -153,18 +152,6 @@ class KubeSchedulerConfiguration(Struct, frozen=True, rename="camel"):
     delay_cache_until_active: Flag = False
 
 
-class SchedulerPolicy(Struct, frozen=True, rename="camel"):
-    """A whole Policy of version v1, which kube-scheduler read up to 1.22."""
-
-    api_version: Text = ""
-    kind: Text = ""
-    predicates: Any = None
-    priorities: Any = None
-    extenders: list[ExtenderFields] = []
-    hard_pod_affinity_symmetric_weight: Int32 = 0
-    always_check_all_predicates: Flag = False
-
-
 @dataclass(frozen=True, slots=True)
 class Misread:
     """Misread field: unknown to the schema, or of a wrong type."""
@@ -180,18 +167,12 @@ class SchemaReader:
     """Reader of a document by a schema; `misread` gets the fields that the schema does not take.
 
     With `folded` the case of names does not matter, and durations may be nanoseconds, as in a
-    Policy. In JSON a whole number has no decimals.
+    Policy, of which only the extenders have such fields. In JSON a whole number has no decimals.
     """
 
     folded: bool = False
     is_json: bool = False
     misread: list[Misread] = field(default_factory=list)
-
-    def document(self, value: Any, *, is_policy: bool) -> dict[str, Any]:
-        """The fields of a whole document, with those of a Policy in the form of version v1."""
-        kind = SchedulerPolicy if is_policy else KubeSchedulerConfiguration
-        found: dict[str, Any] | None = self.read(value, kind)
-        return found or {}
 
     def read(self, value: Any, kind: Any, path: str = "") -> Any:
         """The value with the fields that the schema takes, with their names in the right case.
