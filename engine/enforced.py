@@ -314,11 +314,9 @@ def together(found: Iterable[Needs]) -> Needs:
     """The needs of all of them."""
     known = {*found}
 
-    def any_has(name: str) -> bool:
-        return any(getattr(each, name) for each in known)
-
+    names = [each.name for each in fields(Needs) if each.name != "annotations"]
     return Needs(
-        **{each.name: any_has(each.name) for each in fields(Needs) if each.name != "annotations"},
+        **{name: any(getattr(each, name) for each in known) for name in names},
         annotations=SWITCHES.union(*(each.annotations for each in known)),
     )
 

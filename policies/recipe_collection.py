@@ -104,7 +104,7 @@ def shown(recipe: Recipe, others: tuple[Recipe, ...]) -> list[str]:
 
 # ---- a recipe with the number and the place of a wish
 
-_BOUND = re.compile(r'limit ".*" \{ per (node|zone|region) at most (\d+) strict \}')
+_BOUND = re.compile(r'limit ".*" \{ per (node|zone|region) at most ([1-9]\d*) strict \}')
 _POD = '  pod "shop/web-%s" {"labels": {"app": "web"}, "workload": {"name": "web"}} on "a-1"'
 _MOST_PODS = 50
 
@@ -115,7 +115,7 @@ def _bounded(words: str) -> Recipe | None:
     from grammar.mistakes.readings import clause_of  # noqa: PLC0415
 
     # The name of such a recipe says the same.
-    said_plainly = words.replace("-", " ").replace("rack", "zone")
+    said_plainly = re.sub(r"\b-", " ", words).replace("rack", "zone")
     found = _BOUND.fullmatch(clause_of(said_plainly) or "")
     if found is None or int(found[2]) > _MOST_PODS:
         return None

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.bounds import Mask
-from engine.counting.count_clauses import CountClauses
 from engine.decision.filtering import FilterMemo
 from engine.decision.placement import Placement
 from engine.decision.recent_answers import Later
@@ -313,7 +312,7 @@ class Audits:
             work: _Work = partial(_rejecting, memo, table, rows)
             parts.setdefault(program.address, (program, []))[1].append(work)
         for program, counts in call.plan.audited_counts:
-            work = partial(self._closed, counts, names)
+            work = partial(self._placement.closed, counts, names=names)
             parts.setdefault(program.address, (program, []))[1].append(work)
         for program, works in parts.values():
             rejecting: _Rejecting = []
@@ -337,9 +336,6 @@ class Audits:
                 return []
         self._observer.gave_up("audit", program.address)
         return []
-
-    def _closed(self, counts: CountClauses, names: Sequence[str], call: VerbCall) -> _Rejecting:
-        return self._placement.closed(counts, call, names)
 
 
 def _rejecting(memo: FilterMemo, table: NodeTable, rows: NodeRows, call: VerbCall) -> _Rejecting:

@@ -12,7 +12,7 @@ from typing import Literal as OneOf
 import msgspec
 import numpy as np
 
-from engine.cache.node_table import KnownRows
+from engine.cache.node_table import KnownRows, Snapshot
 from engine.counting.bounds import LARGEST, Floats, GroupCounts, fullness
 from engine.counting.groups import CountHeadroom
 from engine.decision.journal import recorded_counts
@@ -55,14 +55,14 @@ class BoundFill(NamedClause, frozen=True):
         return self.groups[0].used / self.groups[0].most
 
 
-def selects(program: Program, pod: Peer, frame: Frame) -> bool:
+def selects(program: Program, pod: Peer, snapshot: Snapshot, frame: Frame) -> bool:
     """Whether a policy may select a pod that is there; true where more of the pod would be read."""
     if program.namespace not in (None, pod.namespace):
         return False
     if program.select is None or program.selects_by is None:
         return True
-    frame.pod = placed_pod(pod)
-    frame.memo = {}
+    frame.pod, frame.memo = placed_pod(pod), {}
+    frame.namespaceObject = snapshot.namespaces.get(pod.namespace)
     try:
         return program.select(frame) is True
     except EvaluationError:

@@ -67,10 +67,6 @@ class _OfThread(threading.local):
 _OF_THREAD = _OfThread()
 
 
-def _nobody(_: object) -> str:
-    return ""
-
-
 class Remembered(Generic[K, V]):
     """Remembered values by key: a part of a Memory, of so many bytes at most if that is said.
 
@@ -84,7 +80,7 @@ class Remembered(Generic[K, V]):
         self,
         most: int = sys.maxsize,
         size: Callable[[K, V], int] | None = None,
-        owner: Callable[[V], str] = _nobody,
+        owner: Callable[[V], str] = lambda _: "",
     ) -> None:
         self.memory = _OF_THREAD.memory
         self.memory.parts.add(self)

@@ -78,10 +78,6 @@ def _missing(c: list[Child]) -> object:
     return choice(c, "rule for missing values", ("fail", "pass"))
 
 
-def _read_stale(c: list[Child]) -> float:
-    return seconds_of(c, "a row cannot be used", MOST_STALE)
-
-
 def _rate(token: SyntaxToken) -> int:
     number = parse_int(str(token))
     if not 0 < number <= MOST_REPAIRS:
@@ -256,7 +252,9 @@ class Builder(ExpressionBuilder):
     from_file = _part("from", _from(FromFile, "path", "by"))
     from_objects = _part("from", _from(FromObjects, "kind"))
     every = _part("every", lambda c: seconds_of(c, "a source cannot pause"))
-    stale = _part("for at most", _read_stale, "stale")
+    stale = _part(
+        "for at most", lambda c: seconds_of(c, "a row cannot be used", MOST_STALE), "stale"
+    )
     columns = _part("columns", _all(Column))
 
     def column(self, c: list[Child]) -> Column:

@@ -245,7 +245,7 @@ class Overview:
             if (owner := _owner(pod)) not in seen and len(chosen) < _PODS_OF_ALL:
                 seen.add(owner)
                 left = (each for each in programs if of[each] < _PODS_OF_POLICY)
-                if selecting := [each for each in left if selects(each, pod, frame)]:
+                if selecting := [each for each in left if selects(each, pod, snapshot, frame)]:
                     of.update(selecting)
                     chosen.append(pod)
             yield

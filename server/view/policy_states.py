@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -18,7 +19,7 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.fills import selects
-from engine.objects.peer import key_of
+from engine.objects.peer import Peer, PeerReads, key_of, values_at
 from engine.program.frame import Frame
 from engine.program.program import Program
 from engine.work import Work
@@ -47,7 +48,7 @@ from server.view.view import policies_in_force
 
 # The edits that are told, the pods of a policy that are listed, and for how many seconds selected
 # pods serve those who ask.
-_MOST_EDITS, _MOST_SELECTED, _KEPT_SECONDS = 10, 20, 15.0
+_MOST_EDITS, _LISTED, _KEPT_SECONDS = 10, 20, 15.0
 
 
 @dataclass(slots=True)
@@ -58,6 +59,10 @@ class _Selected:
     pods: int = 0
     waiting: int = 0
     listed: list[SelectedPod] = field(default_factory=list)
+
+    def add(self, pods: int, waiting: int, some: list[SelectedPod]) -> None:
+        self.pods, self.waiting = self.pods + pods, self.waiting + waiting
+        self.listed = sorted(self.listed + some, key=lambda each: bool(each.node))[:_LISTED]
 
 
 class _StatusObject(msgspec.Struct):
@@ -149,13 +154,10 @@ class PolicyStates:
     async def policies(self, _asked: ViewQuestion) -> Callable[[], PolicyList]:
         """The policies and their state."""
         now = await self._now()
-
-        def make() -> PolicyList:
-            found = (summary for summary, _, _ in _every(now))
-            ordered = sorted(found, key=lambda each: (each.address, each.origin))
-            return PolicyList(self.replica, now.at, ordered)
-
-        return make
+        every = (summary for summary, _, _ in _every(now))
+        return lambda: PolicyList(
+            self.replica, now.at, sorted(every, key=lambda each: (each.address, each.origin))
+        )
 
     async def policy(self, asked: ViewQuestion) -> Callable[[], PolicyDetail]:
         """One policy: the text, diagnostics, and the numbers of pods. Raises HTTPNotFound."""
@@ -191,24 +193,34 @@ class PolicyStates:
 
     async def _pods(self) -> Mapping[str, _Selected]:
         """By policy the pods that it selects, those that wait first; none while none is known."""
-        registry = self.engine.registry
-        found, of = dict[str, _Selected](), dict[str | None, list[Program]]()
+        registry, exempts = self.engine.registry, self.engine.exemptions.exempts
+        found = dict[str, _Selected]()
+        # Of pods that are alike in what policies of a namespace read, one is evaluated.
+        of = defaultdict[tuple[str | None, PeerReads], list[Program]](list)
         for each in registry.programs:
-            found[each.address] = _Selected(each.select is None or each.selects_by is not None)
-            of.setdefault(each.namespace, []).append(each)
+            by = each.selects_by
+            found[each.address] = _Selected(each.select is None or by is not None)
+            of[each.namespace, by.pod if by else frozenset()].append(each)
 
         def work() -> Work[None]:
+            snapshot, there = self.cluster.snapshot(), defaultdict[str | None, list[Peer]](list)
             frame = Frame(None, Timestamp.now(), slots=registry.slots)
-            for pod in waiting_first(self.cluster.snapshot()):
-                if not self.engine.exemptions.exempts(pod):
-                    for each in (*of.get(None, ()), *of.get(pod.namespace, ())):
-                        if selects(each, pod, frame):
-                            own = found[each.address]
-                            own.pods += 1
-                            own.waiting += not pod.nodeName
-                            if len(own.listed) < _MOST_SELECTED:
-                                own.listed.append(SelectedPod(key_of(pod), pod.nodeName or None))
+            for pod in waiting_first(snapshot):
+                for namespace in (None, pod.namespace) if not exempts(pod) else ():
+                    there[namespace].append(pod)
                 yield
+            for (namespace, reads), programs in of.items():
+                alike, values = defaultdict[Hashable, list[Peer]](list), values_at(reads)
+                for pod in there[namespace]:
+                    alike[pod.namespace, values(pod)].append(pod)
+                    yield
+                for pods in alike.values():
+                    waiting = sum(not pod.nodeName for pod in pods)
+                    some = [SelectedPod(key_of(p), p.nodeName or None) for p in pods[:_LISTED]]
+                    for each in programs:
+                        if selects(each, pods[0], snapshot, frame):
+                            found[each.address].add(len(pods), waiting, some)
+                        yield
 
         async with self._counting:
             if registry not in self._selected:

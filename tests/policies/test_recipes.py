@@ -145,7 +145,14 @@ def test_a_number_and_a_place_are_written_into_the_recipe(
 
 
 @pytest.mark.parametrize(
-    "words", ["at most 51 per node", "at most 3 per zone if possible", "at least 2 per zone"]
+    "words",
+    [
+        "at most 51 per node",
+        "at most 3 per zone if possible",
+        "at least 2 per zone",
+        "at most 0 per zone",
+        "at most -7 per node",
+    ],
 )
 def test_a_wish_that_says_more_gets_a_recipe_that_is_written(words: str) -> None:
     assert best(words)[0] in RECIPES

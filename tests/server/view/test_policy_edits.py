@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -14,10 +16,12 @@ from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
+from engine.explanation.fills import selects
+from engine.objects.request_pod import decode_namespace
 from server.view.history import History
 from server.view.policy_yaml import as_written
 from server.view.routes import ViewQuestion
-from tests.support.builders import node, pod, raw
+from tests.support.builders import namespace, node, pod, raw
 from tests.support.engines import Known, cache_of
 from tests.support.view_server import Cluster, Parts, history_of, states_of, view_of
 
@@ -262,6 +266,49 @@ async def test_the_pods_of_a_policy_are_at_most_twenty() -> None:
         Parts(Journal(), cluster=Cluster(TEXT, state=state)), "/api/v1/policies/web"
     )
     assert (found["selected"], found["waiting"], len(found["listed"])) == (30, 0, 20)
+
+
+async def test_labels_of_namespaces_select_pods() -> None:
+    pods = [pod("a", "shop", on="n"), pod("b", "shop"), pod("c", "bank")]
+    cache = cache_of([node("n")], pods)
+    for name, team in (("shop", "x"), ("bank", "y")):
+        cache.put_namespace(decode_namespace(raw(namespace(name, {"team": team}))))
+    text = """policy team { for pods where namespaceObject.labels["team"] == "x"
+      filter "a" { require true } }"""
+    parts = Parts(Journal(), cluster=Cluster(text, state=Known(cache)))
+    ((_, found),) = await asked(parts, "/api/v1/policies/team")
+    assert (found["selected"], found["waiting"], found["exactly"]) == (2, 1, True)
+
+
+async def test_a_policy_is_evaluated_once_for_pods_that_are_alike() -> None:
+    """Also those of other kinds that wait come first."""
+    labels = [{"app": f"a{number % 3}"} for number in range(90)]
+    pods = [pod(f"p{n:02}", "shop", labels=has, on="n") for n, has in enumerate(labels)]
+    state = Known(cache_of([node("n")], [*pods, pod("w", "shop", labels={"app": "a2"})]))
+    text = "\n".join(
+        f"""policy p{number} {{ for pods where pod.labels["app"] != "a{number}"
+          filter "a" {{ require true }} }}"""
+        for number in range(20)
+    )
+    states, calls = states_of(Parts(Journal(), cluster=Cluster(text, state=state))), 0
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is selects.__code__
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        make = await states.policies(ViewQuestion())
+    finally:
+        sys.setprofile(before)
+    assert {p.address: (p.selected, p.waiting) for p in make().policies} == {
+        f"p{number}": (91 - 30 * (number < 3) - (number == 2), int(number != 2))
+        for number in range(20)
+    }
+    assert calls == 3 * 20
+    detail = await states.policy(ViewQuestion({"name": "p0"}))
+    assert detail().listed[0].pod == "shop/w"
 
 
 async def test_a_policy_has_its_text_and_what_is_wrong_with_it() -> None:
