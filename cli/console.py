@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from typing import Any
 
 import msgspec
@@ -32,35 +33,21 @@ def lines(texts: Iterable[str]) -> Text:
     return Text("\n".join(map(escaped, texts)))
 
 
-class _OutputConsole(Console):
-    """A Console that ends no command where the reader has enough: `cli.main` does that, with 0."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def console() -> Console:
-    """Standard output, on which escaped texts are printed unchanged: no markup."""
-    colour = wants_colour(sys.stdout)
-    width = None
+def show(renderable: RenderableType) -> None:
+    """Prints a table without the spaces that fill its last column; escaped texts are unchanged."""
+    colour, width, made = wants_colour(sys.stdout), None, StringIO()
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
         width = PLAIN_WIDTH
-    return _OutputConsole(
-        file=beneath(sys.stdout),
+    Console(
+        file=made,
+        force_terminal=colour,
         color_system="auto" if colour else None,
         width=width,
         markup=False,
         emoji=False,
         highlight=False,
-    )
-
-
-def show(renderable: RenderableType) -> None:
-    """Prints a table without the spaces that fill its last column."""
-    to = console()
-    with to.capture() as captured:
-        to.print(renderable)
-    for line in captured.get().splitlines():
+    ).print(renderable)
+    for line in made.getvalue().splitlines():
         print(line.rstrip(), file=beneath(sys.stdout))
 
 

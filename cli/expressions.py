@@ -27,7 +27,7 @@ from engine.program.frame import Frame
 from engine.program.tables import Tables
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES, Checked, check_policy
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import load_schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, UserError
 from grammar.syntax.formatter import print_data
@@ -42,24 +42,9 @@ from policies.editor.completion import Samples
 
 NAME = "expression"
 # The variables that only some clauses have, each with a hint.
-ONLY_IN_CLAUSES: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("peer", "victim", "victims"), "it exists only in `preempt` and `pods where` clauses"
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A failure: the error of an expression, and the innermost part that it comes from."""
-
-    error: EvaluationError
-    part: Expr
-
-    @property
-    def diagnostic(self) -> Diagnostic:
-        """The error with its place; it has no code."""
-        return Diagnostic("", "error", str(self.error), self.part.span)
+ONLY_IN_CLAUSES: Mapping[str, str] = dict.fromkeys(
+    ("peer", "victim", "victims"), "it exists only in `preempt` and `pods where` clauses"
+)
 
 
 class Expression:
@@ -86,7 +71,8 @@ class Expression:
         policy, asked = self.definitions.policy, ForPods(self.expr)
         return needs([replace(policy, items=(*policy.items, asked))])
 
-    def evaluate(self, frame: Frame) -> object | Failure:
+    def evaluate(self, frame: Frame) -> object | Diagnostic:
+        """The value, or the error at the innermost part that it comes from, without a code."""
         frame.locals = [None] * self._slots
         try:
             return self._run(frame)
@@ -96,24 +82,24 @@ class Expression:
             error = steps[0].outcome
             assert isinstance(error, EvaluationError), "evaluation is deterministic"
             innermost = max((s for s in steps if s.outcome is error), key=lambda s: s.depth)
-            return Failure(error, innermost.expr)
+            return Diagnostic("", "error", str(error), innermost.expr.span)
 
 
 def check(
-    text: str, schema: Schema, hidden: Mapping[str, str], definitions: str = ""
+    text: str, hidden: Mapping[str, str], definitions: str = ""
 ) -> tuple[Expression | None, list[Diagnostic], Source]:
     """What `_checked` gives; an expression with a mistake is checked again for hints."""
-    checked = _checked(text, schema, hidden, definitions)
+    checked = _checked(text, hidden, definitions)
     if checked[0] is not None:
         return checked
     # Only a mistake needs them.
     from policies.hints import with_hints  # noqa: PLC0415
 
-    return with_hints(lambda: _checked(text, schema, hidden, definitions))
+    return with_hints(lambda: _checked(text, hidden, definitions))
 
 
 def _checked(
-    text: str, schema: Schema, hidden: Mapping[str, str], definitions: str
+    text: str, hidden: Mapping[str, str], definitions: str
 ) -> tuple[Expression | None, list[Diagnostic], Source]:
     """The checked expression, or None; its diagnostics; and its source.
 
@@ -127,7 +113,7 @@ def _checked(
         return None, found, source
     # Spaces instead of the expression keep the places of the definitions.
     items, _ = parse_rules(Source(NAME, f"{' ' * len(text)}\n{definitions}"))
-    defined = check_policy(Policy("", items, cluster=True), schema)
+    defined = check_policy(Policy("", items, cluster=True), load_schema())
     environment = defined.environment
     checker = Checker(environment)
     expr = checker.check(parsed)
@@ -197,8 +183,8 @@ def put_value(expression: Expression, subject: Subject, form: str | None = None)
         return _put_values(expression, subject, subject.cluster, form)
     with subject.frame(expression.definitions) as frame:
         found = expression.evaluate(frame)
-    if isinstance(found, Failure):
-        put_findings([(found.diagnostic, expression.source)])
+    if isinstance(found, Diagnostic):
+        put_findings([(found, expression.source)])
         return Exit.FINDINGS
     values, type_ = Values(load_schema()), expression.expr.type
     if form is None:
@@ -220,10 +206,10 @@ def _put_values(
         for name, node in sorted(cluster.snapshot().nodes.items()):
             frame.node = node
             found = expression.evaluate(frame)
-            if isinstance(found, Failure):
+            if isinstance(found, Diagnostic):
                 failed = True
-                rows.append((name, f"error: {found.error}"))
-                document[name] = {"error": str(found.error)}
+                rows.append((name, f"error: {found.message}"))
+                document[name] = {"error": found.message}
             else:
                 rows.append((name, values.line(found, type_)))
                 document[name] = {"value": _document(found, expression, values)}
@@ -269,14 +255,14 @@ class ClusterSamples(Samples):
         cluster = self.subject.cluster
         if not operand or cluster is None:
             return
-        expression, _, _ = check(operand, load_schema(), {}, self.definitions)
+        expression, _, _ = check(operand, {}, self.definitions)
         if expression is None or {"node", "pod"} <= expression.names:
             return
         try:
             with self.subject.frame(expression.definitions) as frame:
                 for _ in islice(self._vary(expression, cluster, frame), _MOST_SAMPLES):
                     found = expression.evaluate(frame)
-                    if not isinstance(found, Failure):
+                    if not isinstance(found, Diagnostic):
                         yield found
         except UserError:
             return

@@ -163,7 +163,6 @@ DICTIONARIES = {
     TERMINAL: (
         "cli/comparison/worlds.py: WorldMaker._literals",
         "cli/language_server/server.py: PolicyServer._validators",
-        "cli/policy_tests/runner.py: FixtureEngine._holds",
         "cli/policy_tests/runner.py: FixtureEngine._verdicts",
         "cli/written_objects.py: ObjectBuilder._workloads",
     ),

@@ -75,6 +75,6 @@ def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression
     if not args.pod and not args.pod_file:
         hint = "give a pod with --pod NS/NAME or --pod-file FILE"
         hidden |= {"pod": hint, "namespaceObject": hint}
-    expression, found, source = check(args.expr, load_schema(), hidden, data_declared(policies))
+    expression, found, source = check(args.expr, hidden, data_declared(policies))
     put_findings([(d, source) for d in found])
     return expression

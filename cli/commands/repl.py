@@ -8,13 +8,7 @@ from functools import partial
 
 from cli.command import CONTEXT, WORLD, Exit, flags_of, input_lines
 from cli.render import print_error, put_findings
-from cli.repl.conversation import (
-    FindingsError,
-    ReplSession,
-    answer_lines,
-    put_cluster,
-    put_loaded,
-)
+from cli.repl.conversation import FindingsError, ReplSession, answer_lines, put_loaded
 from cli.sources import chosen_flag, is_live, names_cluster, source_of
 from cli.version import version
 from grammar.messages.diagnostics import UserError
@@ -55,9 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, input_lines()) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
-    put_loaded(files)
-    if session.cluster is not None:
-        put_cluster(session)
+    put_loaded(session, files)
     # This import is slow too, and a pipe does not need it.
     from cli.repl.terminal import converse  # noqa: PLC0415
 

@@ -142,8 +142,6 @@ class FixtureBuilder:
         reader, found = FieldReader(self._schema, now or NOW), dict[str, DataText]()
         for item in test.items:
             if isinstance(item, TestData):
-                if item.name in found:
-                    raise bad_test(f"`{item.name}` is given twice", item.span)
                 rows = msgspec.json.encode(reader.json(item.body))
                 found[item.name] = DataText(f"data {item.name}", rows, "yaml")
         return found
@@ -167,16 +165,20 @@ class FixtureBuilder:
 
 
 def _check_duplicates(test: Test) -> None:
-    """Raises BadTestError for two objects with one name, and for two times."""
+    """Raises BadTestError for two objects or tables with one name, and for two times."""
     seen: set[tuple[str, str]] = set()
     for item in test.items:
-        if isinstance(item, TestTime):
-            key, what = ("time", ""), "the time"
-        elif isinstance(item, TestObject):
-            key, what = (item.kind, item.name), f"`{item.name}`"
-        else:
-            continue
+        match item:
+            case TestTime():
+                key = ("time", "")
+            case TestObject():
+                key = (item.kind, item.name)
+            case TestData():
+                key = ("data", item.name)
+            case _:
+                continue
         if key in seen:
+            what = "the time" if isinstance(item, TestTime) else f"`{item.name}`"
             raise bad_test(f"{what} is given twice", item.span)
         seen.add(key)
 
@@ -346,8 +348,6 @@ class Runner:
 
 # What filter says of one node alone.
 Answer = Feasible | Rejected
-# What would reject the pod, or holds its binding; None if nothing does.
-_Objection = Rejected | None
 
 
 class FixtureEngine:
@@ -364,7 +364,6 @@ class FixtureEngine:
         self._registry = registry
         self._codec = codec
         self._verdicts: dict[str, Answer] = {}
-        self._holds: dict[str, _Objection] = {}
 
     def _made(self) -> Engine:
         return offline_engine(
@@ -385,17 +384,24 @@ class FixtureEngine:
             self._verdicts[node] = found
         return self._verdicts[node]
 
-    def hold(self, node: str) -> _Objection:
+    def hold(self, node: str) -> Rejected | None:
         """What holds the binding of the pod to a node that passes; None if it is bound at once.
 
         Raises EngineError, also where it is not to be bound there.
         """
-        if node not in self._holds:
-            engine, body = self._made(), self._fixture.pod.body
-            engine.filter(body, [node], None, math.inf)
-            pod = self._fixture.cluster.pods.pod(self._fixture.pod.key)
-            self._holds[node] = _hold(engine, pod.uid if pod is not None else "", body, node)
-        return self._holds[node]
+        engine, body = self._made(), self._fixture.pod.body
+        engine.filter(body, [node], None, math.inf)
+        pod = self._fixture.cluster.pods.pod(self._fixture.pod.key)
+        # As the binder would find it.
+        admission = engine.admit(body, node, math.inf)
+        if admission.until and (waits_for := engine.looks.waits_for(body, node)) is not None:
+            return waits_for
+        for part in admission.waits:
+            ended: list[str] = []
+            part.hold(pod.uid if pod is not None else "", ended.append)
+            if not ended:
+                return part.says(engine.opened(body)[0])
+        return None
 
     @cached_property
     def feasible(self) -> list[str]:
@@ -436,19 +442,6 @@ class FixtureEngine:
         except EngineError:
             return []
         return [objection.name for objection in found if objection.refused.any()]
-
-
-def _hold(engine: Engine, uid: str, body: bytes, node: str) -> _Objection:
-    """What holds the binding of a pod that was offered the node, as the binder would find it."""
-    admission = engine.admit(body, node, math.inf)
-    if admission.until and (waits_for := engine.looks.waits_for(body, node)) is not None:
-        return waits_for
-    for part in admission.waits:
-        ended: list[str] = []
-        part.hold(uid, ended.append)
-        if not ended:
-            return part.says(engine.opened(body)[0])
-    return None
 
 
 # ---- expectations

@@ -147,7 +147,7 @@ class ReplSession:
         objects = documents.policies() if documents is not None else {}
         self._sources, self._stored = sources, stored_objects(objects, load_schema())
         try:
-            files = self._adopt(self.typed)
+            files = self.adopt(self.typed)
         except FindingsError:
             self._sources, self._stored = before
             raise
@@ -160,30 +160,7 @@ class ReplSession:
             self.pod = cluster.pod(key) if key in cluster.pod_bodies else None
         return [f for f in files if f.source in sources and not f.private]
 
-    def type(self, line: Source, items: Iterable[TypedItem]) -> Sequence[Finding]:
-        """Adds the items of a line; its warnings. Raises FindingsError."""
-        typed = {**self.typed, **{item.title: item for item in items}}
-        files = self._adopt(typed, line)
-        self.decode()
-        return [
-            (d, file.source)
-            for file in files
-            if file.source.name == NAME
-            for d in file.diagnostics
-            if d.severity == "warning" and d.span != NO_SPAN and d.span.start < len(line.text)
-        ]
-
-    def drop(self, name: str) -> None:
-        """Removes the typed items of a name. Raises UserError and FindingsError."""
-        names = sorted({item.name for item in self.typed.values()})
-        if name not in names:
-            typed = ", ".join(f"`{each}`" for each in names)
-            hint = f"the typed names are {typed}" if typed else ""
-            raise CommandError(f"nothing called `{name}` has been typed", hint)
-        kept = {title: item for title, item in self.typed.items() if item.name != name}
-        self._adopt(kept)
-
-    def _adopt(
+    def adopt(
         self, typed: Mapping[str, TypedItem], line: Source = _NO_LINE
     ) -> Sequence[CheckedFile]:
         """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
@@ -266,7 +243,7 @@ class ReplSession:
             hidden |= dict.fromkeys(("pod", "namespaceObject"), _NO_POD)
         if self.cluster is None:
             hidden["node"] = _NO_CLUSTER
-        expression, found, source = check(text, load_schema(), hidden, self._definitions())
+        expression, found, source = check(text, hidden, self._definitions())
         if expression is None:
             raise FindingsError((d, source) for d in found)
         return expression
@@ -412,9 +389,16 @@ def _type(session: ReplSession, line: Source) -> int:
     if errors := [(d, line) for d in found if d.severity == "error"]:
         raise FindingsError(errors)
     items, known = [TypedItem(tree, line) for tree in trees], session.typed
-    warnings = session.type(line, items)
+    files = session.adopt({**known, **{item.title: item for item in items}}, line)
+    session.decode()
     put(_said(session, item, "replaced" if item.title in known else "added") for item in items)
-    put_findings(warnings)
+    put_findings(
+        (each, file.source)
+        for file in files
+        if file.source.name == NAME
+        for each in file.diagnostics
+        if each.severity == "warning" and each.span != NO_SPAN and each.span.start < len(line.text)
+    )
     return Exit.OK
 
 
@@ -436,11 +420,10 @@ _ALL_NODES = "*"
 
 def reload(session: ReplSession, _: str) -> int:
     before = session.pod
-    put_loaded(session.reload())
+    files = session.reload()
     if session.pod_file is not None:
         session.pod = read_pod(session.pod_file)
-    if session.cluster is not None:
-        put_cluster(session)
+    put_loaded(session, files)
     if before is not None and session.pod is None:
         put([f"pod `{before.key}` no longer exists"])
     return Exit.OK
@@ -477,28 +460,30 @@ def policy(session: ReplSession, _: str) -> int:
 
 
 def drop(session: ReplSession, text: str) -> int:
-    name = text.strip("\"'")
-    session.drop(name)
+    name, names = text.strip("\"'"), sorted({item.name for item in session.typed.values()})
+    if name not in names:
+        typed = ", ".join(f"`{each}`" for each in names)
+        hint = f"the typed names are {typed}" if typed else ""
+        raise CommandError(f"nothing called `{name}` has been typed", hint)
+    session.adopt({title: item for title, item in session.typed.items() if item.name != name})
     put([f"dropped {name}"])
     return Exit.OK
 
 
-def put_loaded(files: Sequence[CheckedFile]) -> None:
-    """Prints the number of policies in files, and the warnings about them."""
-    if not files:
-        return
-    policies = sum(len(file.policies) for file in files)
-    put([f"{counted(policies, 'policy', 'policies')} in {counted(len(files), 'file')}"])
-    found = ((d, file.source) for file in files for d in file.diagnostics)
-    put_findings(finding for finding in found if finding[0].severity == "warning")
+def put_loaded(session: ReplSession, files: Sequence[CheckedFile]) -> None:
+    """Prints what was loaded: the policies in files, and the cluster.
 
-
-def put_cluster(session: ReplSession) -> None:
-    """Prints the size and the time of the cluster, and which objects policies lack there."""
-    found = session.required_cluster()
-    pods = counted(len(found.pod_bodies), "pod")
-    put([f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"])
-    put_notes(found, session.policies)
+    Warns of the policies, and says what they lack in the cluster.
+    """
+    if files:
+        policies = sum(len(file.policies) for file in files)
+        put([f"{counted(policies, 'policy', 'policies')} in {counted(len(files), 'file')}"])
+        found = ((d, file.source) for file in files for d in file.diagnostics)
+        put_findings(finding for finding in found if finding[0].severity == "warning")
+    if (cluster := session.cluster) is not None:
+        pods = counted(len(cluster.pod_bodies), "pod")
+        put([f"{counted(len(session.node_names), 'node')} and {pods} at {cluster.now}"])
+        put_notes(cluster, session.policies)
 
 
 # ---- commands of the command line
@@ -549,15 +534,9 @@ class ReplCommand:
 
 
 def help_(_: ReplSession, _text: str) -> int:
-    rows = [(command.form, command.summary) for command in COMMANDS.values()]
-    put(
-        [
-            table("command", "does", rows=rows),
-            "",
-            "An expression shows its value. `let`, `def` and clauses are added.",
-            "A line continues while a bracket is open. `:explain -h` shows the flags of a command.",
-        ]
-    )
+    put([table("command", "does", rows=[(each.form, each.summary) for each in COMMANDS.values()])])
+    print("\nAn expression shows its value. `let`, `def` and clauses are added.")
+    print("A line continues while a bracket is open. `:explain -h` shows the flags of a command.")
     return Exit.OK
 
 
@@ -575,18 +554,13 @@ def find(name: str) -> ReplCommand:
     raise CommandError(f"there is no command `{name}`", hint)
 
 
-def _question(form: str, summary: str, takes: Takes) -> ReplCommand:
-    """A command that `_asked` finds by its name."""
-    name = form.partition(" ")[0].removeprefix(":")
-    return ReplCommand(form, summary, takes, partial(_asked, name))
-
-
+_explain, _check = (partial(_asked, name) for name in ("explain", "check"))
 _ALL = (
     ReplCommand(":reload", "reads the policy files and the cluster again", "nothing", reload),
     ReplCommand(":pod [POD]", "chooses the pod, by its name or by a manifest", "pod", pod),
     ReplCommand(":node [NODE]", "chooses the node; `*` means all nodes", "node", node),
-    _question(":explain [POD] [NODE]", "shows why each node passes or fails", "node"),
-    _question(":check", "shows warnings, and what each policy and clause does", "flags"),
+    ReplCommand(":explain [POD] [NODE]", "shows why each node passes or fails", "node", _explain),
+    ReplCommand(":check", "shows warnings, and what each policy and clause does", "flags", _check),
     ReplCommand(":policy", "shows the typed clauses as a policy", "nothing", policy),
     ReplCommand(":drop NAME", "removes a typed clause or name", "typed", drop),
     ReplCommand(":quit", "ends the session, like Ctrl-D", "nothing", quit_),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +37,12 @@ def complete(session: ReplSession, text: str) -> list[Candidate]:
     if argument := _ARGUMENT.match(text):
         known = COMMANDS.get(argument[1])
         takes = known.takes if known is not None else "nothing"
-        given = text[argument.end() :]
-        return _matching(_arguments(session, takes), takes, given, len(text))
+        offered: Mapping[Takes, Iterable[str]] = {
+            "node": session.node_names,
+            "pod": session.cluster.pod_bodies if session.cluster is not None else (),
+            "typed": sorted(item.name for item in session.typed.values()),
+        }
+        return _matching(offered.get(takes, ()), takes, text[argument.end() :], len(text))
     # An expression, or items of a policy.
     policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
     around = Surroundings(session.environment, policies, session.samples())
@@ -50,19 +54,6 @@ def _matching(texts: Iterable[str], kind: str, begun: str, end: int) -> list[Can
     start = end - len(begun)
     found = dict.fromkeys(t for t in texts if t.startswith(begun) and t != begun)
     return [Candidate(text, kind, kind, start=start) for text in found]
-
-
-def _arguments(session: ReplSession, takes: Takes) -> Iterable[str]:
-    """What a command can take."""
-    match takes:
-        case "node":
-            return session.node_names
-        case "pod":
-            return session.cluster.pod_bodies if session.cluster is not None else ()
-        case "typed":
-            return sorted(item.name for item in session.typed.values())
-        case "nothing" | "flags":
-            return ()
 
 
 _INDENT = "  "
