@@ -6,7 +6,7 @@ policies, the whole cluster, drafts, and simulations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 from typing import Literal as OneOf
 
@@ -21,7 +21,6 @@ from engine.explanation.fills import BoundFill
 from engine.facts import Cause, Facts, NamedClause
 from engine.simulation.what_if import NodesToAdd
 from grammar.messages.diagnostics import Diagnostic
-from grammar.tree.source import Source
 from policies.editor.completion import Candidate
 
 
@@ -158,6 +157,10 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 State = OneOf["in force", "last valid version in force", "not in force"]
 
 
+# The line and the column of an offset in a text.
+Position = Callable[[int], tuple[int, int]]
+
+
 class Problem(msgspec.Struct, frozen=True):
     """A problem of a text; lines and columns count from 1, and the end is exclusive.
 
@@ -254,24 +257,15 @@ class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     listed: Sequence[SelectedPod]
 
 
-def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
-    return [_problem(each, source) for each in found]
-
-
-def _problem(found: Diagnostic, source: Source) -> Problem:
-    line, column = source.position(found.span.start)
-    end_line, end_column = source.position(found.span.end)
-    return Problem(
-        found.code,
-        found.severity,
-        found.message,
-        found.hint,
-        found.notes,
-        line,
-        column,
-        end_line,
-        end_column,
-    )
+def problems(found: Iterable[Diagnostic], position: Position) -> Sequence[Problem]:
+    return [
+        Problem(
+            *(each.code, each.severity, each.message, each.hint, each.notes),
+            *position(each.span.start),
+            *position(each.span.end),
+        )
+        for each in found
+    ]
 
 
 # ---- drafts

@@ -15,6 +15,7 @@ import math
 import os
 import time
 import zlib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,23 +95,22 @@ class History:
 
     async def read(self) -> None:
         """Reads the file if it is not read yet; one that is not a history is left as it is."""
-        path = self._path
-        if self._has_read or path is None:
+        if self._has_read or self._path is None:
             return
-        kept: _Kept | None = _Kept()
         try:
-            if (kept := await asyncio.to_thread(self._disk.run, partial(_read, path))) is None:
-                self._log.warning("the history `%s` is damaged: it begins anew", path)
-        except TimeoutError as error:
-            self._log.warning("the history `%s` is not read yet: %s", path, os_reason(error))
-            return
+            kept = await asyncio.to_thread(self._disk.run, partial(_read, self._path))
         except OSError as error:
-            self._path, why = None, os_reason(error)
-            self._log.warning("the history `%s` is not read or written: %s", path, why)
-        if kept is not None:
+            is_silent, why = isinstance(error, TimeoutError), os_reason(error)
+            failed = "not read yet" if is_silent else "not read or written"
+            self._log.warning("the history `%s` is %s: %s", self._path, failed, why)
+            self._path = self._path if is_silent else None
+            return
+        self._has_read = True
+        if kept is None:
+            self._log.warning("the history `%s` is damaged: it begins anew", self._path)
+        else:
             kept.samples |= self._kept.samples
             self._kept = kept
-        self._has_read = True
 
     async def take(self, numbers: Sample) -> None:
         """Keeps the numbers of now."""
@@ -162,25 +162,23 @@ class History:
             if not file.private
             for each in file.policies
         }
-        edits = list[PolicyEdit]()
+        marks, before, edits = self._kept.marks, self._seen, list[PolicyEdit]()
         for address, content in seen.items():
-            if self._seen is not None and self._seen.get(address) is content:
+            if before is not None and before.get(address) is content:
                 continue
             mark, by, when = _author(content)
-            before = self._kept.marks.get(address)
-            self._kept.marks[address] = mark
+            known, marks[address] = marks.get(address), mark
             # What is there at the first look is an edit only if it says by whom.
-            if mark != before and (by or before is not None or self._seen is not None):
+            if mark != known and (by or known is not None or before is not None):
                 # Who writes an object sets this time, and no edit is ahead of the clock.
                 edits.append(PolicyEdit(address, min(when or at, at), by, "edited"))
-        for address in self._kept.marks.keys() - seen.keys():
-            del self._kept.marks[address]
+        for address in marks.keys() - seen.keys():
+            del marks[address]
             edits.append(PolicyEdit(address, at, "", "deleted"))
         edits.sort(key=lambda each: (each.at, each.address))
         new = {each.address for each in edits}
         others = [each for each in self._kept.edits if each.address not in new]
-        self._kept.edits = [*others, *edits][-MOST_EDITS:]
-        self._seen = seen
+        self._kept.edits, self._seen = [*others, *edits][-MOST_EDITS:], seen
 
     @property
     def edits(self) -> Sequence[PolicyEdit]:
@@ -289,11 +287,9 @@ def within(buckets: Sequence[tuple[float, float]], part: float) -> float | None:
     `buckets` are cumulative counts by upper bound, of which the last one is infinite.
     """
     rank = buckets[-1][1] * part
-    low, below = 0.0, 0.0
-    for bound, count in buckets:
-        if rank > 0 and count >= rank:
-            if bound == math.inf:
-                return None
-            return round(low + (bound - low) * (rank - below) / (count - below), 6)
-        low, below = bound, count
-    return None
+    place = bisect_left(buckets, rank, key=lambda bucket: bucket[1])
+    bound, count = buckets[place]
+    if rank <= 0 or bound == math.inf:
+        return None
+    low, below = buckets[place - 1] if place else (0.0, 0.0)
+    return round(low + (bound - low) * (rank - below) / (count - below), 6)

@@ -41,7 +41,7 @@ from server.answers import (
     problems,
 )
 from server.view.history import History
-from server.view.policy_yaml import as_written, moved
+from server.view.policy_yaml import as_written, position_in
 from server.view.routes import Answer, ViewQuestion
 from server.view.turns import STEP_SECONDS, done, waiting_first
 from server.view.view import policies_in_force
@@ -83,36 +83,6 @@ class _Now:
     objects: Mapping[str, bytes]
     edits: Mapping[str, PolicyEdit]
     selected: Mapping[str, _Selected]
-
-    def numbers(self, name: str) -> PodNumbers:
-        """The numbers of an object; none of a file."""
-        try:
-            return msgspec.json.decode(self.objects.get(name, b"{}"), type=_StatusObject).status
-        except msgspec.MsgspecError:
-            return PodNumbers()
-
-    def known(
-        self, file: CheckedFile, policy: Policy | None, state: State, found: Sequence[Diagnostic]
-    ) -> _Known:
-        """A policy of a file, or the file."""
-        name = file.source.name if policy is None else policy.address
-        pods, errors = self.selected.get(name), sum(each.severity == "error" for each in found)
-        summary = PolicySummary(
-            address=name,
-            description="" if policy is None else str(policy.setting("description", "")),
-            namespace=None if policy is None else policy.namespace,
-            origin=file.source.name,
-            state=state,
-            inForce=self.in_force.get(name) if state != "not in force" else None,
-            errors=errors,
-            warnings=len(found) - errors,
-            overruledBy=self.overruled.get(name, ()),
-            pods=self.numbers(file.source.name),
-            selected=None if pods is None else pods.pods,
-            waiting=None if pods is None else pods.waiting,
-            edit=self.edits.get(name),
-        )
-        return summary, file, found
 
 
 # A policy, or a file without readable policies, with the file and the diagnostics.
@@ -172,18 +142,16 @@ class PolicyStates:
             # Who may see a policy may list its pods: they are of its namespace, if it has one.
             pods = now.selected.get(address, _Selected())
             raw = now.objects.get(summary.origin)
-            source, shown_of = file.source, diagnostics
+            source = file.source
             if raw is None and not may_list(None):
-                source, shown_of = _without_neighbours(file, address, diagnostics)
-            text, found = source.text, problems(shown_of, source)
-            if raw is not None:
-                text = as_written(raw)
-                found = moved(found, source.text, text)
+                source, diagnostics = _without_neighbours(file, address, diagnostics)
+            text = source.text if raw is None else as_written(raw)
+            position = source.position if raw is None else position_in(text, source)
             return PolicyDetail(
                 **msgspec.structs.asdict(summary),
                 replica=self.replica,
                 text=text,
-                diagnostics=found,
+                diagnostics=problems(diagnostics, position),
                 audit=audit,
                 exactly=pods.exactly,
                 listed=pods.listed,
@@ -275,9 +243,38 @@ def _every(now: _Now) -> Iterator[_Known]:
         for each in now.read.in_force.active
     }
     for file in now.read.validation.files:
-        if not file.private:
-            for each in file.policies:
-                state = states.get(identity(each.policy), "not in force")
-                yield now.known(file, each.policy, state, (*file.unread, *each.diagnostics))
-            if file.unread and not file.policies:
-                yield now.known(file, None, "not in force", file.unread)
+        if file.private:
+            continue
+        told: list[tuple[Policy | None, Sequence[Diagnostic]]] = [
+            (each.policy, (*file.unread, *each.diagnostics)) for each in file.policies
+        ]
+        if file.unread and not told:
+            told = [(None, file.unread)]
+        for policy, found in told:
+            name = file.source.name if policy is None else policy.address
+            state = states.get(identity(policy), "not in force") if policy else "not in force"
+            pods, errors = now.selected.get(name), sum(each.severity == "error" for each in found)
+            summary = PolicySummary(
+                address=name,
+                description="" if policy is None else str(policy.setting("description", "")),
+                namespace=None if policy is None else policy.namespace,
+                origin=file.source.name,
+                state=state,
+                inForce=now.in_force.get(name) if state != "not in force" else None,
+                errors=errors,
+                warnings=len(found) - errors,
+                overruledBy=now.overruled.get(name, ()),
+                pods=_numbers(now.objects.get(file.source.name, b"{}")),
+                selected=None if pods is None else pods.pods,
+                waiting=None if pods is None else pods.waiting,
+                edit=now.edits.get(name),
+            )
+            yield summary, file, found
+
+
+def _numbers(raw: bytes) -> PodNumbers:
+    """The numbers of an object; none where they cannot be read."""
+    try:
+        return msgspec.json.decode(raw, type=_StatusObject).status
+    except msgspec.MsgspecError:
+        return PodNumbers()

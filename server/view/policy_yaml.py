@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import msgspec
 import yaml
 
+from grammar.tree.source import Source
 from policies.manifest_text import FIELDS, RULES
-from server.answers import Problem
+from server.answers import Position
 
 # What others than the author write into the metadata of an object.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -74,25 +75,20 @@ _Dumper.add_representer(
 )
 
 
-def moved(problems: Sequence[Problem], page: str, text: str) -> Sequence[Problem]:
-    """The problems of an object, moved from the lines of its page to its YAML."""
-    lines, pages = text.splitlines(), page.splitlines()
+def position_in(text: str, page: Source) -> Position:
+    """Where what stands on the page of an object stands in its YAML."""
+    lines, pages = text.splitlines(), page.text.splitlines()
     rules = _line_of(RULES, lines)
     is_block = re.fullmatch(r" *rules: \|[-+]?", lines[rules - 1]) is not None
     indent = len(lines[rules - 1]) - len(lines[rules - 1].lstrip()) + 2
 
-    def place(line: int, column: int) -> tuple[int, int]:
+    def position(offset: int) -> tuple[int, int]:
+        line, column = page.position(offset)
         if line > len(pages) - len(FIELDS):
             return _line_of(pages[min(line, len(pages)) - 1], lines), 1
         return (rules + line, column + indent) if is_block else (rules, 1)
 
-    found = []
-    for each in problems:
-        line, column = place(each.line, each.column)
-        end, end_column = place(each.endLine, each.endColumn)
-        moved_to = {"line": line, "column": column, "endLine": end, "endColumn": end_column}
-        found.append(msgspec.structs.replace(each, **moved_to))
-    return found
+    return position
 
 
 def _line_of(field: str, lines: Sequence[str]) -> int:

@@ -80,7 +80,7 @@ class _Checked:
 
     @property
     def told(self) -> Sequence[Problem]:
-        return problems(self.file.diagnostics, self.file.source)
+        return problems(self.file.diagnostics, self.file.source.position)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from server.answers import PolicyInForce, ReplicaStatus
 from server.view.page import json_of, only_own_pages, page_routes
 from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
 from server.view.turns import Line
-from server.view.view_access import ViewAccess, guard
+from server.view.view_access import READER, ViewAccess, guard
 
 T = TypeVar("T")
 # All clients are on this host.
@@ -40,6 +40,8 @@ MOST_CONNECTIONS = 32
 MOST_SHARED_CONNECTIONS = 256
 # A body has a text of at most 256 Ki characters, and a cluster of at most 4 Mi, in JSON.
 _MOST_BYTES, _READ_SECONDS = 6 * 1024 * 1024, 10.0
+# For operators alone: its answer is not described.
+_COMPARE = Route("/cache/compare", dict, named="compare")
 
 
 @dataclass(eq=False, slots=True)
@@ -64,21 +66,21 @@ class View:
     _formatting: Line = field(default_factory=lambda: Line("answer"), init=False)
     _comparing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    def routes(self, access: ViewAccess | None) -> list[web.RouteDef]:
+    def routes(self) -> Sequence[web.RouteDef]:
         answers: dict[str, Answer] = {
             "decisions": self.decisions,
             "decision": self.decision,
             "status": lambda _: self.read_status(),
+            "compare": self.compare,
         }
         for part in self.parts:
             answers.update(part)
-        found = [
+        return [
             (web.get if each.body is None else web.post)(
-                f"{API}{each.path}", self._handler(each, answers[each.name], access)
+                f"{API}{each.path}", self._handler(each, answers[each.name])
             )
-            for each in (*ROUTES, *self.more)
+            for each in (*ROUTES, *self.more, _COMPARE)
         ]
-        return [*found, web.get(f"{API}/cache/compare", self.compare)]
 
     async def decisions(self, asked: ViewQuestion) -> object:
         """The last decisions, the newest first; of another start than `after` says, all of them."""
@@ -107,24 +109,23 @@ class View:
         generation = self.journal.generation
         return lambda: decided(self.replica, record, generation, self.audits, asked.reader)
 
-    async def compare(self, _request: web.Request) -> web.Response:
+    async def compare(self, _asked: ViewQuestion) -> object:
         """What differs from the API server; it lists every object of the cluster."""
         if self.differences is None:
             raise web.HTTPNotFound(text="this server watches no cluster\n")
         if self._comparing.locked():
             raise web.HTTPTooManyRequests(text="another comparison has not ended\n")
         async with self._comparing:
-            found = await _answered(self.differences)
-        return await self._json({"replica": self.replica, **found})
+            return {"replica": self.replica, **await self.differences()}
 
-    def _handler(self, route: Route, answer: Answer, access: ViewAccess | None) -> Handler:
+    def _handler(self, route: Route, answer: Answer) -> Handler:
         async def handle(request: web.Request) -> web.Response:
-            reader = EVERYTHING if access is None else await access.check(request)
             query = request.query
             numbers = {p.name: p.number(query.get(p.name)) for p in route.query if p.most}
             body: object = None
             if route.body is not None:
                 body = await self._body(request, route.body)
+            reader = request.get(READER, EVERYTHING)
             asked = ViewQuestion(request.match_info, query, numbers, body, reader)
             return await self._json(await _answered(partial(answer, asked)), reader.owner)
 
@@ -183,7 +184,7 @@ def view_app(view: View, access: ViewAccess | None = None) -> web.Application:
     if access is not None:
         middlewares.append(guard(access))
     app = web.Application(middlewares=middlewares, client_max_size=_MOST_BYTES)
-    app.add_routes([*view.routes(access), *page_routes()])
+    app.add_routes([*view.routes(), *page_routes()])
     return app
 
 

@@ -44,6 +44,8 @@ _REVIEW_SECONDS = 5.0
 _CHALLENGE = {
     "WWW-Authenticate": 'Basic realm="any name, and a token of the cluster as the password"'
 }
+# Where a request has its reader.
+READER = web.RequestKey("reader", Reader)
 # The rights that paths take; all others are about the cluster.
 _RIGHTS = {f"{API}{each.path}": each.right for each in ROUTES}
 
@@ -207,7 +209,7 @@ def guard(access: ViewAccess) -> Middleware:
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        await access.check(request)
+        request[READER] = await access.check(request)
         return await handler(request)
 
     return guarded
