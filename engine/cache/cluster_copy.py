@@ -295,10 +295,8 @@ class ClusterCopy:
             pending = [pod for pod in found if not pod.nodeName]
             chosen = (pending or found)[0]
             counts = f"{counted(len(found), 'pod')}, {len(pending)} of them pending"
-            pod, text = (
-                self.pod(chosen.name, namespace),
-                f"{title} has {counts}: this is {chosen.name}",
-            )
+            pod = self.pod(chosen.name, namespace)
+            text = f"{title} has {counts}: this is {chosen.name}"
             return pod, [text, *self._used_up(kind, name, pod, len(found))]
         known = bodies(self._documents, kind)
         if (body := known.get(f"{namespace}/{name}")) is None:
@@ -414,7 +412,7 @@ class CacheCopy(Cache):
         """
         snapshot = cache.snapshot()
         bodies = [(pod.uid, cache.body(pod.uid)) for pod in snapshot.pending.values()]
-        ended, grouped = [pod for _, pod in cache.ended.within(Scope())], cache.tallies.grouped
+        ended = [pod for _, pod in cache.ended.within(Scope())]
         self.nodes, self.workloads = _CopiedNodes(cache.nodes), cache.workloads.copied()
         self.groups, self.accounts = cache.groups.copy(), cache.accounts
         self.crowded = {each: {} for each in cache.crowded}
@@ -423,6 +421,7 @@ class CacheCopy(Cache):
         budgets = chain.from_iterable((snapshot.budgets or {}).values())
         self.budgets = {f"{each.namespace}/{each.name}": each for each in budgets}
         self._knows_budgets = snapshot.budgets is not None
+        self.tallies.group(cache.tallies.alike)
         placed = (view.pods or () for view in snapshot.table.nodes if view is not None)
         left = (snapshot.strays.values(), snapshot.pending.values())
         for number, pod in enumerate(chain.from_iterable(chain(placed, left)), 1):
@@ -430,7 +429,6 @@ class CacheCopy(Cache):
             if not number % _PER_PORTION:
                 yield
         self.nodes.keep_table()
-        yield from self.tallies.group(grouped)
         for number, ended_pod in enumerate(ended, 1):
             self.ended.put(ended_pod)
             if not number % _PER_PORTION:

@@ -12,14 +12,13 @@ import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from typing import NamedTuple
 
 from engine.cache.census import AlikePods, Census, Kind
 from engine.errors import EngineError
 from engine.objects.peer import Peer, PeerReads
 from engine.objects.remembered import Remembered, bytes_of
-from engine.work import Work
 from grammar.values.time import NEVER
 
 # The least recently used tally above one of these bounds is dropped: of their number, of their
@@ -32,12 +31,10 @@ _KEPT_PER_SUM = 64
 _MOST_CHANGES = 256
 # The least recently used census above this number is dropped.
 _MOST_CENSUSES = 256
-# The counts that are kept unfinished, and the pods that they have still to count.
+# The counts that are kept unfinished, and the pods and kinds that they have still to count.
 _MOST_BEGUN, _MOST_LEFT = 64, 2_000_000
 # The pods that a first count takes between two looks at the clock.
 _PODS_PER_LOOK, _KINDS_PER_LOOK = 512, 64
-# Those that are grouped in a portion, which takes a millisecond.
-_PODS_PER_PORTION = 2000
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
@@ -285,8 +282,6 @@ def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
 
 
 _Key = tuple[Scope, Hashable]
-
-
 # The tallies that follow pods of one kind, with what each of these adds if it is known.
 _Followers = Sequence[tuple[_Key, Tally, int | None]]
 
@@ -299,7 +294,7 @@ class _Begun:
     counted and that have `gone`.
     """
 
-    made: Tally | Census
+    made: Tally | Census | AlikePods
     kinds: dict[Kind, None] = field(default_factory=dict)
     pods: dict[str, Peer] = field(default_factory=dict)
     gone: deque[tuple[str, Peer]] = field(default_factory=deque)
@@ -335,9 +330,7 @@ class Tallies:
             size=lambda kind, known: bytes_of(kind) + 72 * len(known)
         )
         # By namespace; made when it is first needed.
-        self._alike: dict[str, AlikePods] = {}
-        # What counts of all namespaces read.
-        self._common: PeerReads = frozenset()
+        self.alike: dict[str, AlikePods] = {}
 
     def get(
         self,
@@ -356,7 +349,7 @@ class Tallies:
         tally = self._used.get(of)
         if tally is None:
             begun = self._begun.get(of)
-            begun = begun or self._begin(of, Tally(adding, size()), adding.reads)
+            begun = begun or self._begin(of, Tally(adding, size()), check, adding.reads)
             made = begun.made
             assert isinstance(made, Tally), "a census has other names"
             # Equal functions, whose evaluations this call waits for.
@@ -394,7 +387,7 @@ class Tallies:
         begun = self._begun.get(of)
         made = begun.made if begun is not None else None
         if not isinstance(made, TimedTally) or made.now > now or made.basis != basis:
-            begun = self._begin(of, made := TimedTally(adds, now, size(), basis))
+            begun = self._begin(of, made := TimedTally(adds, now, size(), basis), check)
         assert begun is not None, "it was begun"
         made.continue_at(adds, now)
         self._finish(of, begun, check)
@@ -418,7 +411,7 @@ class Tallies:
         of = scope, name
         found = self._censuses.get(of)
         if found is None:
-            begun = self._begun.get(of) or self._begin(of, Census(key_of), reads)
+            begun = self._begun.get(of) or self._begin(of, Census(key_of), check, reads)
             assert isinstance(begun.made, Census), "a tally has other names"
             self._finish(of, begun, check)
             found = self._censuses[of] = begun.made
@@ -427,24 +420,13 @@ class Tallies:
         self._censuses.move_to_end(of)
         return found
 
-    @property
-    def grouped(self) -> Mapping[str, PeerReads]:
-        """The namespaces whose pods are grouped, each with what tells these apart."""
-        return {name: alike.reads for name, alike in self._alike.items()}
-
-    def group(self, namespaces: Mapping[str, PeerReads]) -> Work[None]:
-        """Groups the pods of namespaces before that is needed, in portions."""
-        for name, reads in namespaces.items():
-            made, left = AlikePods(name, reads), iter(self._spaces.get(name, {}).items())
-            while portion := [*islice(left, _PODS_PER_PORTION)]:
-                for key, pod in portion:
-                    made.arrives(key, pod)
-                yield
-            self._alike[name] = made
+    def group(self, as_in: Mapping[str, AlikePods]) -> None:
+        """Groups pods of empty namespaces as they come: as in another cluster, before a count."""
+        self.alike = {name: AlikePods(name, a.reads, a.count) for name, a in as_in.items()}
 
     def leaves(self, key: str, pod: Peer) -> None:
         kind = None
-        if (alike := self._alike.get(pod.namespace)) is not None:
+        if (alike := self.alike.get(pod.namespace)) is not None:
             kind = alike.leaves(key, pod)
         for (scope, _), census in self._censuses.items():
             if scope.holds(pod):
@@ -458,19 +440,22 @@ class Tallies:
             except EngineError:
                 self._set_back(of).gone.append((key, pod))
         if pod.namespace not in self._spaces:
-            self._alike.pop(pod.namespace, None)
+            self.alike.pop(pod.namespace, None)
             for begun in self._begun.values():
                 for kind in [kind for kind in begun.kinds if kind[0] == pod.namespace]:
                     del begun.kinds[kind]
 
     def arrives(self, key: str, pod: Peer) -> None:
-        if not (self._used or self._begun or self._censuses or self._alike):
+        if not (self._used or self._begun or self._censuses or self.alike):
             return
-        kind: Kind | None = None
-        if (alike := self._alike.get(pod.namespace)) is not None:
-            kind = alike.arrives(key, pod)
-        elif reads := self._reads_in(pod.namespace):
-            kind = self._alike_by(pod.namespace, reads).arrives(key, pod)
+        name, kind = pod.namespace, None
+        if name not in self.alike and len(self._spaces.get(name, ())) <= 1:
+            # The first pod of a namespace takes no time to group.
+            self.alike[name] = AlikePods(name, self._reads_in(name))
+        if (alike := self.alike.get(name)) is not None:
+            groups, kind = alike.groups, alike.arrives(key, pod)
+            if groups is not alike.groups:
+                self._forget_kinds()
         for (scope, _), census in self._censuses.items():
             if scope.holds(pod):
                 census.arrives(key, pod)
@@ -487,80 +472,81 @@ class Tallies:
         """Has a tally that had no time for an event be finished at its next use."""
         return self._add(of, _Begun(self._drop(of)))
 
-    def _begin(self, of: _Key, made: Tally | Census, reads: PeerReads | None = None) -> _Begun:
+    def _begin(
+        self, of: _Key, made: Tally | Census, check: Check, reads: PeerReads | None = None
+    ) -> _Begun:
         """Begins a first count: of kinds of pods if these are enough to tell, else of pods."""
         scope = of[0]
-        names = self._spaces if scope.namespace is None else (scope.namespace,)
-        kinds: dict[Kind, None] = {}
-        pods: dict[str, Peer] = {}
-        if reads is not None and scope.namespace is None:
-            self._common = AlikePods("", self._common | reads).reads
-        for name in names:
-            if space := self._spaces.get(name, {}):
-                if reads is None:
-                    pods.update((key, pod) for key, pod in space.items() if scope.holds(pod))
-                    continue
-                for values, group in self._alike_by(name, reads).groups.items():
-                    if scope.holds(next(iter(group.values()))):
-                        kinds[name, values] = None
-        return self._add(of, _Begun(made, kinds, pods))
+        begun, every = _Begun(made), self._spaces.keys()
+        for name in every if scope.namespace is None else every & {scope.namespace}:
+            space = self._spaces[name]
+            groups = None if reads is None else self._alike_by(name, reads, check).groups
+            if groups is None:
+                begun.pods.update((key, pod) for key, pod in space.items() if scope.holds(pod))
+            else:
+                held = (kind for kind, g in groups.items() if scope.holds(next(iter(g.values()))))
+                begun.kinds.update(dict.fromkeys(held))
+        return self._add(of, begun)
 
     def _add(self, of: _Key, begun: _Begun) -> _Begun:
         self._begun[of] = begun
         self._begun.move_to_end(of)
-        left = sum(len(each.pods) for each in self._begun.values())
-        size = sum(each.made.bytes for each in self._begun.values())
-        while len(self._begun) > 1 and (
-            len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT or size > MOST_BYTES
+        kept = self._begun.values()
+        while len(kept) > 1 and (
+            len(kept) > _MOST_BEGUN
+            or sum(len(each.pods) + len(each.kinds) for each in kept) > _MOST_LEFT
+            or sum(each.made.bytes for each in kept) > MOST_BYTES
         ):
-            _, gone = self._begun.popitem(last=False)
-            left, size = left - len(gone.pods), size - gone.made.bytes
+            self._begun.popitem(last=False)
         return begun
 
-    def _alike_by(self, name: str, reads: PeerReads) -> AlikePods:
+    def _alike_by(self, name: str, reads: PeerReads, check: Check) -> AlikePods:
         """The pods of a namespace by all of these values, and those that others read."""
-        known = self._alike.get(name)
-        if known is None or not known.tells(reads):
+        known, of = self.alike.get(name), (Scope(name), AlikePods)
+        if known is None or not known.tells(reads) or known.is_outgrown:
+            begun = self._begun.get(of)
+            made = begun and begun.made
+            earlier = [each.reads for each in (known, made) if isinstance(each, AlikePods)]
+            reads = reads.union(self._reads_in(name), *earlier)
+            if begun is None or not isinstance(made, AlikePods) or not made.tells(reads):
+                made = AlikePods(name, reads, len(self._spaces[name]))
+                begun = self._add(of, _Begun(made, pods={**self._spaces[name]}))
+            self._finish(of, begun, check)
+            self.alike[name] = made
             if known is not None:
-                # What they have still to count was kept as other kinds.
                 self._followers.clear()
-                for of in [of for of, begun in self._begun.items() if begun.kinds]:
-                    del self._begun[of]
-            deque(self.group({name: reads | self._reads_in(name)}), maxlen=0)
-        return self._alike[name]
+                self._forget_kinds()
+        return self.alike[name]
+
+    def _forget_kinds(self) -> None:
+        """Has counts begin anew: what they have still to count was kept as other kinds."""
+        for of in [of for of, begun in self._begun.items() if begun.kinds]:
+            del self._begun[of]
 
     def _reads_in(self, name: str) -> PeerReads:
         """What tallies of a namespace and of all namespaces read of its pods."""
-        here = self._within.get(Scope(name), {}).values()
-        return self._common.union(*(each.adding.reads or () for each in here))
+        scopes = (self._within.get(scope, {}) for scope in (_ANYWHERE, Scope(name)))
+        read = (each.adding.reads for known in scopes for each in known.values())
+        return frozenset().union(*(paths for paths in read if paths))
 
     def _finish(self, of: _Key, begun: _Begun, check: Check) -> None:
         """Counts to the end. A count that is interrupted has all of its pods as before."""
         made, kinds, pods, gone = begun.made, begun.kinds, begun.pods, begun.gone
         self._begun.move_to_end(of)
-        looks = count(1)
         while gone:
             made.leaves(*gone[0])
             gone.popleft()
-        while kinds:
-            kind, _ = kinds.popitem()
-            group = self._alike[kind[0]].groups.get(kind[1])
-            try:
-                if group:
-                    made.all_arrive(group)
-            except EngineError:
-                kinds[kind] = None
-                raise
-            if not next(looks) % _KINDS_PER_LOOK:
+        for looks, kind in enumerate([*kinds], 1):
+            group = (self.alike[kind[0]].groups or {}).get(kind)
+            if group and not isinstance(made, AlikePods):
+                made.all_arrive(group)
+            del kinds[kind]
+            if not looks % _KINDS_PER_LOOK:
                 check()
-        while pods:
-            key, pod = pods.popitem()
-            try:
-                made.arrives(key, pod)
-            except EngineError:
-                pods[key] = pod
-                raise
-            if not next(looks) % _PODS_PER_LOOK:
+        for looks, key in enumerate([*pods], 1):
+            made.arrives(key, pods[key])
+            del pods[key]
+            if not looks % _PODS_PER_LOOK:
                 check()
         del self._begun[of]
 
@@ -589,7 +575,7 @@ class Tallies:
             scopes = [_ANYWHERE, Scope(pod.namespace)]
             if pod.workload is not None:
                 scopes.append(Scope(pod.namespace, pod.workload.uid))
-            alike = self._alike.get(pod.namespace)
+            alike = self.alike.get(pod.namespace)
             known = [
                 ((scope, name), tally, adds)
                 for scope in scopes

@@ -229,10 +229,8 @@ class _RowMemo:
         if portions or len(self._codes) < len(table.nodes):
             self._codes = grown(self._codes, len(table.nodes), 0)
         for portion in portions:
-            nodes, until = (
-                [table.nodes[row] for row in portion.tolist()],
-                self.fresh.moments(portion),
-            )
+            nodes = [table.nodes[row] for row in portion.tolist()]
+            until = self.fresh.moments(portion)
             sweep = Sweep(nodes, until, partial(self._alike, table, portion, evaluation))
             sweep.run(self.clauses, evaluation)
             try:

@@ -7,16 +7,17 @@ import math
 import random
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 import msgspec
 import pytest
 
+from engine.cache.census import AlikePods
 from engine.cache.tallies import Adding, Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, PeerReads
 from grammar.values.time import NEVER
 from tests.support.books import examples
 from tests.support.builders import node, pod, raw
@@ -28,6 +29,7 @@ def pods(count: int) -> dict[str, Peer]:
 
 
 OF_APP = frozenset({("labels", "app")})
+NONE: Mapping[str, str] = {}
 
 
 def by_app(adds: Callable[[Peer], int]) -> Adding:
@@ -90,7 +92,7 @@ def test_a_first_count_that_was_interrupted_continues_at_a_later_moment() -> Non
     clock.now, clock.fails_at = 2, ""
     clock.evaluated.clear()
     assert tallies.timed("t", Scope(), clock.adds, clock.now).placed == 3
-    assert "p4" not in clock.evaluated
+    assert "p0" not in clock.evaluated
 
 
 def test_pods_are_counted_anew_when_the_clock_is_set_back() -> None:
@@ -200,9 +202,12 @@ class Changing:
         self.spaces: dict[str, dict[str, Peer]] = {}
         self.tallies = Tallies(self.spaces)
 
-    def put(self, namespace: str, number: int, node: str, app: int) -> None:
+    def put(
+        self, namespace: str, number: int, node: str, app: int, labels: Mapping[str, str] = NONE
+    ) -> None:
         made = peer_of(pod(f"p{number}", namespace, on=node))
-        made = msgspec.structs.replace(made, labels=APPS[app])
+        known = {**APPS[app], **labels} if labels else APPS[app]
+        made = msgspec.structs.replace(made, labels=known)
         self.remove(namespace, number)
         self.spaces.setdefault(namespace, {})[f"{namespace}/p{number}"] = made
         self.tallies.arrives(f"{namespace}/p{number}", made)
@@ -247,17 +252,40 @@ def test_a_first_count_looks_at_each_pod_once_however_often_it_is_interrupted(
 @pytest.mark.parametrize("ahead", [False, True], ids=["when needed", "ahead"])
 def test_a_count_by_kinds_has_all_pods_of_all_groups(*, ahead: bool) -> None:
     there, counts = Changing(), Hurried(1000)
+    if ahead:
+        there.tallies.group({name: AlikePods(name, OF_APP) for name in ("default", "other")})
     for number in range(60):
         there.put("default" if number % 2 else "other", number, f"n{number % 3}", number % 7 % 3)
-    if ahead:
-        wanted = dict.fromkeys(["default", "other"], OF_APP)
-        list(there.tallies.group(wanted))
-        assert there.tallies.grouped.keys() == wanted.keys()
     for number, scope in enumerate((Scope(), Scope("default"), Scope("other"))):
         there.put("default", number, "n0", 1)
         counts.left = 10_000
         tally = there.tallies.get("t", scope, by_app(counts))
         assert tally.nodes == there.on_nodes(scope)
+
+
+def test_pods_are_grouped_in_portions() -> None:
+    there, counts = Changing(), Hurried(2)
+    for number in range(3000):
+        there.put("default", number, "n0", 1)
+    for is_grouped in (False, False, True):
+        counts.left = 1
+        with suppress(DeadlineExceededError):
+            there.tallies.get("t", Scope(), by_app(lambda _: 1), counts.check)
+        assert ("default" in there.tallies.alike) == is_grouped
+
+
+def test_groups_of_pods_that_have_hardly_anything_in_common_are_not_kept() -> None:
+    there, counts = Changing(), Hurried(10_000)
+    counts.left = 10_000
+    for number in range(200):
+        there.put("default", number, "n0", 1, {"app": "b" if number < 150 else str(number)})
+    tally = there.tallies.get("t", Scope(), by_app(counts))
+    assert len(counts.evaluated) == 51
+    for number in range(200):
+        there.put("default", number, "n1", 1, {"app": str(number) if number else "b"})
+    there.tallies.get("u", Scope(), by_app(counts))
+    assert tally.nodes == there.on_nodes(Scope())
+    assert len(counts.evaluated) >= 200
 
 
 def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:
@@ -273,11 +301,21 @@ def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:
         assert tallies.get(adding, Scope("default"), adding).placed == 3
 
 
+# What counts read: of each pod, or of those with equal labels, of which there are few or many.
+READS: Sequence[PeerReads | None] = (
+    None,
+    OF_APP,
+    OF_APP | {("labels", "u")},
+    OF_APP | {("labels", str(number)) for number in range(40)},
+)
+
+
 @pytest.mark.parametrize("seed", range(examples(60)))
 def test_a_count_is_right_after_any_events_and_interruptions(seed: int) -> None:
     chance, there = random.Random(seed), Changing()
     scopes = [Scope(), Scope("default"), Scope("other")]
-    counts = {(scope, kind): Hurried(9) for scope in scopes for kind in (False, True)}
+    counts = {(scope, reads): Hurried(9) for scope in scopes for reads in READS}
+    most = chance.choice((3, 100))
 
     def change() -> None:
         namespace, number = chance.choice(("default", "other")), chance.randrange(40)
@@ -285,12 +323,13 @@ def test_a_count_is_right_after_any_events_and_interruptions(seed: int) -> None:
             there.remove(namespace, number)
         else:
             node = chance.choice(("n0", "n1", ""))
-            there.put(namespace, number, node, chance.randrange(3))
+            labels = {"u": str(chance.randrange(most))}
+            there.put(namespace, number, node, chance.randrange(3), labels)
 
-    def count(of: tuple[Scope, bool]) -> Tally:
-        scope, by_kind = of
-        hurried = counts[of]
-        return there.tallies.get(by_kind, scope, by_app(hurried) if by_kind else Adding(hurried))
+    def count(of: tuple[Scope, PeerReads | None]) -> Tally:
+        scope, reads = of
+        adding, check = Adding(counts[of], reads=reads), counts[of].check
+        return there.tallies.get(reads, scope, adding, check)
 
     for _ in range(60):
         change()
