@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.command import CONTEXT, CommandError, Exit, flags_of
-from cli.doctor.configuration_text import configurations, existing, read_text
+from cli.doctor.configuration_text import configurations, read_text
 from cli.doctor.context import ConfigurationContext, Found, read_requirements
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             args.lease,
             args.gate,
         )
-        for found in configurations(texts, existing)
+        for found in configurations(texts)
     ]
     findings = [each for context in contexts for each in examine(context, _asked(context, args))]
     cases = cases_of(findings, (each.configuration.source for each in contexts))
@@ -106,19 +106,18 @@ def _placets(
     return placets(extenders, url)
 
 
-def _asked(context: ConfigurationContext, args: argparse.Namespace) -> dict[str, list[Found]]:
-    """What programs say that are asked: the running Placet, and a kube-scheduler."""
-    found: dict[str, list[Found]] = {}
+def _asked(context: ConfigurationContext, args: argparse.Namespace) -> Iterator[tuple[str, Found]]:
+    """What programs say that are asked, by code: the running Placet, and a kube-scheduler."""
     if not args.probe and args.kube_scheduler is None:
-        return found
+        return
     # Importing HTTP takes longer than the rest of this command.
     from cli.doctor.probe import probe, started  # noqa: PLC0415
 
     if args.probe and context.ours is not None and context.ours.host:
-        found["probe"] = [*probe(context.entries, version())]
+        yield from (("probe", each) for each in probe(context.entries, version()))
     if args.kube_scheduler is not None:
-        found["kube-scheduler"] = [*started(args.kube_scheduler, context.configuration.text)]
-    return found
+        said = started(args.kube_scheduler, context.configuration.text)
+        yield from (("kube-scheduler", each) for each in said)
 
 
 def _summary(

@@ -121,7 +121,7 @@ def _convert(source: str, args: argparse.Namespace, extenders: Sequence[Json]) -
     given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
-    found, *more = configurations([read_text(source)], lambda _path: None)
+    found, *more = configurations([read_text(source)])
     if more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{source}`", hint)

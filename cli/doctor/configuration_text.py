@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -37,11 +37,6 @@ def read_text(name: str) -> tuple[str, str]:
     if name == _STDIN:
         return "standard input", read_input()
     return name, read_file_text(name, "check the path")
-
-
-def existing(path: str) -> str | None:
-    """The text of a file of this machine; None if there is none. Raises CommandError."""
-    return read_text(path)[1] if Path(path).is_file() else None
 
 
 def read(text: str, name: str) -> list[Document]:
@@ -96,11 +91,19 @@ class SchedulerConfiguration:
     def of(
         cls, source: str, text: str, document: Document, before: int | None = 0
     ) -> SchedulerConfiguration:
-        legacy = is_policy(document.value)
+        value, kind = document.value, document.value.get("kind")
+        # Older documents print a Policy without its kind.
+        of_policy = kind is None and not _OF_POLICY.isdisjoint(map(str.lower, value))
+        legacy = kind == "Policy" or of_policy
         reader = SchemaReader(folded=legacy, is_json=is_json(text))
-        found = reader.read(document.value, KubeSchedulerConfiguration)
+        found = reader.read(value, KubeSchedulerConfiguration)
         fields = msgspec.convert(found, KubeSchedulerConfiguration)
-        return cls(source, text, document, before, legacy, fields, reader.misread)
+        twice = [
+            Misread("repeated-field", path, f"`{path}` is written twice", "remove one of the two")
+            for path in document.repeated
+        ]
+        misread = [*reader.misread, *twice]
+        return cls(source, text, document, before, legacy, fields, misread)
 
     @property
     def value(self) -> dict[str, Any]:
@@ -142,27 +145,18 @@ def is_json(text: str) -> bool:
     return text.lstrip().startswith("{")
 
 
-def is_policy(value: Mapping[str, Any]) -> bool:
-    """Whether a configuration is a Policy, with a `kind` or as older documents print it."""
-    if value.get("kind") is not None:
-        return bool(value["kind"] == "Policy")
-    return not _OF_POLICY.isdisjoint(map(str.lower, value))
-
-
-def configurations(
-    texts: Sequence[tuple[str, str]], open_file: Callable[[str], str | None]
-) -> list[SchedulerConfiguration]:
+def configurations(texts: Sequence[tuple[str, str]]) -> list[SchedulerConfiguration]:
     """The configurations in some texts, which are given with their names.
 
-    If the texts have none but the manifest of a kube-scheduler, `open_file` reads the file of its
-    `--config`. Raises CommandError if there is no configuration.
+    If the texts have none but the manifest of a kube-scheduler, the file of its `--config` is read.
+    Raises CommandError if there is no configuration.
     """
     documents = [(name, text, each) for name, text in texts for each in read(text, name)]
     found = [c for name, text, document in documents for c in _inside(document, name, text)]
     manifests = [m for *_, document in documents if (m := _manifest(document.value)) is not None]
     names = ", ".join(f"`{name}`" for name, _ in texts)
     if not found and manifests:
-        found = _started_with(manifests[0], names, open_file)
+        found = _started_with(manifests[0], names)
     if not found:
         raise CommandError(
             f"there is no KubeSchedulerConfiguration in {names}",
@@ -217,9 +211,7 @@ def _in_config_map(outer: Document, name: str) -> Iterator[SchedulerConfiguratio
                 yield SchedulerConfiguration.of(source, text, document, before)
 
 
-def _started_with(
-    manifest: Manifest, names: str, open_file: Callable[[str], str | None]
-) -> list[SchedulerConfiguration]:
+def _started_with(manifest: Manifest, names: str) -> list[SchedulerConfiguration]:
     """The configurations in the file that a manifest names. Raises CommandError."""
     path = manifest.flags.get("config")
     if path is None:
@@ -228,12 +220,11 @@ def _started_with(
             "write one with `placet scheduler-config`, of a Policy with its `--from FILE`; mount "
             "it, and pass it with `--config`",
         )
-    if (text := open_file(path)) is not None:
-        return [c for document in read(text, path) for c in _inside(document, path, text)]
-    raise CommandError(
-        f"kube-scheduler is started with `{path}`, which is not on this machine",
-        "give that file as an argument too",
-    )
+    if not Path(path).is_file():
+        message = f"kube-scheduler is started with `{path}`, which is not on this machine"
+        raise CommandError(message, "give that file as an argument too")
+    _, text = read_text(path)
+    return [c for document in read(text, path) for c in _inside(document, path, text)]
 
 
 def _manifest(value: Any) -> Manifest | None:

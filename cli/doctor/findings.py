@@ -34,42 +34,39 @@ from engine.objects.api_types import mapping, mappings
 from engine.objects.gate import GATE
 from grammar.messages.diagnostics import nearest
 
-NOBODY: Mapping[str, Iterable[Found]] = {}
-
 
 def examine(
-    context: ConfigurationContext, asked: Mapping[str, Iterable[Found]] = NOBODY
+    context: ConfigurationContext, asked: Iterable[tuple[str, Found]] = ()
 ) -> list[FieldFinding]:
     """The findings in a configuration by line, where lines are known; errors first on a line.
 
-    `asked` are those of programs that were asked, by code: of the running Placet and of
+    `asked` are those of programs that were asked, with codes: of the running Placet and of
     kube-scheduler.
     """
+    configuration = context.configuration
     # Whatever else there is to say of what kube-scheduler does not read.
-    is_first, legacy = context.configuration.is_first, context.configuration.legacy
+    is_first, legacy = configuration.is_first, configuration.legacy
     only = {"version": version} if legacy else {} if is_first else {"text": text}
-    all_found = [
-        (code, *each) for code, check in (only or OF_ALL).items() for each in check(context)
-    ]
-    all_found += [
-        (code, *each)
-        for checks, entries in ((OF_OURS, context.entries[:1]), (OF_ENTRIES, context.entries))
-        for code, check_entry in checks.items()
-        for entry in (() if only else entries)
-        for each in check_entry(entry, context)
-    ]
-    all_found += [(code, *each) for code, said in asked.items() for each in said]
+    misread = [] if only else configuration.misread
+    all_found = [(each.code, refused(each.path, each.message, each.hint)) for each in misread]
+    for code, check in (only or OF_ALL).items():
+        all_found += ((code, each) for each in check(context))
+    ours = context.entries[:0] if only else context.entries
+    for checks, entries in ((OF_OURS, ours[:1]), (OF_ENTRIES, ours)):
+        for code, of_entry in checks.items():
+            all_found += ((code, each) for entry in entries for each in of_entry(entry, context))
+    all_found += asked
     # A value of a wrong type counts as absent, which the other checks must not report.
-    unread = [path.lower() for code, path, _ in all_found if code == "wrong-type"]
-    source, line = context.configuration.source, context.configuration.line
+    unread = [f"{each.path}." for each in misread if each.code == "wrong-type"]
     findings = [
-        (replace(diagnostic, code=code), FieldPlace(source, line(path), path))
-        for code, path, diagnostic in all_found
+        (
+            replace(diagnostic, code=code),
+            FieldPlace(configuration.source, configuration.line(path), path),
+        )
+        for code, (path, diagnostic) in all_found
         # Neither was the field unread, nor a part of it.
         if code == "wrong-type"
-        or not any(
-            f"{each}.".startswith((f"{path.lower()}.", f"{path.lower()}[")) for each in unread
-        )
+        or not any(each.startswith((f"{path}.", f"{path}[")) for each in unread)
     ]
     return sorted(findings, key=lambda f: (f[1].line, f[0].severity))
 
@@ -147,9 +144,9 @@ def ignorable(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[F
         message = f"with `ignorable: true` pods run without the cards of {cards} after an error"
         yield error(at, message, hint)
     elif needs.waiting and entry.verbs["bind"]:
+        waiting = some(needs.waiting)
         message = (
-            f"with `ignorable: true` kube-scheduler binds pods that wait in vain for "
-            f"{some(needs.waiting)}"
+            f"with `ignorable: true` kube-scheduler binds pods that wait in vain for {waiting}"
         )
         yield error(at, message, hint)
     if entry.verbs["bind"]:
@@ -225,24 +222,6 @@ def version(context: ConfigurationContext) -> Iterator[Found]:
         is_older = isinstance(given, str) and given.startswith(f"{GROUP}/")
         message = f"kube-scheduler 1.36 does not read `{given}`, only `{VERSION}`"
         yield error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
-
-
-def unknown_field(context: ConfigurationContext) -> Iterator[Found]:
-    """A field that kube-scheduler does not know."""
-    fields = context.configuration.misread
-    return (refused(each.path, each.message, each.hint) for each in fields if each.is_unknown)
-
-
-def wrong_type(context: ConfigurationContext) -> Iterator[Found]:
-    """A value of another type than its field, or outside its bounds."""
-    fields = context.configuration.misread
-    return (refused(each.path, each.message, each.hint) for each in fields if not each.is_unknown)
-
-
-def repeated_field(context: ConfigurationContext) -> Iterator[Found]:
-    """A field that is written twice."""
-    for path in context.configuration.document.repeated:
-        yield refused(path, f"`{path}` is written twice", "remove one of the two")
 
 
 def text(context: ConfigurationContext) -> Iterator[Found]:
@@ -401,28 +380,22 @@ def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
     needs = context.requirements
     if needs is None or context.entry_of("bind") is not None:
         return
-    at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
     serve = "" if context.binds else ", and serve with `--bind`"
-    hint += serve
-    if needs.cards:
-        message = f"without a `bindVerb` no pod gets the cards of {some(needs.cards)}"
-        yield error(at, message, hint)
-    if needs.waiting:
-        message = f"without a `bindVerb` no pod waits for {some(needs.waiting)}"
-        seconds = needs.bind_timeout(context.http_timeout)
-        apart = (
-            f"an entry with the same `urlPrefix`, `bindVerb: bind` and `httpTimeout: {seconds:g}s`"
-        )
-        yield error(at, message, f"add {apart}{serve}")
-    if at_bind := [name for name in needs.at_bind if name not in needs.waiting]:
-        message = f"without a `bindVerb` {some(at_bind)} are not checked at binding"
-        yield warning(at, message, hint)
-    if strict := [name for name in needs.strict if name not in needs.waiting]:
-        message = (
-            f"without a `bindVerb` the bounds of {some(strict)} are not checked "
-            "against the newest state before the binding"
-        )
-        yield warning(at, message, hint)
+    hint = f"write `bindVerb: bind`{serve}"
+    fields = f"`bindVerb: bind` and `httpTimeout: {needs.bind_timeout(context.http_timeout):g}s`"
+    apart = f"add an entry with the same `urlPrefix`, {fields}{serve}"
+    newest = "against the newest state before the binding"
+    at_bind = [name for name in needs.at_bind if name not in needs.waiting]
+    strict = [name for name in needs.strict if name not in needs.waiting]
+    for finding, names, before, after, how in (
+        (error, needs.cards, "no pod gets the cards of ", "", hint),
+        (error, needs.waiting, "no pod waits for ", "", apart),
+        (warning, at_bind, "", " are not checked at binding", hint),
+        (warning, strict, "the bounds of ", f" are not checked {newest}", hint),
+    ):
+        if names:
+            message = f"without a `bindVerb` {before}{some(names)}{after}"
+            yield finding(ours.at("bindVerb"), message, how)
 
 
 def bind(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
@@ -470,14 +443,16 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
         "Placet does not see the nodes that kube-scheduler has chosen for the others"
     )
     profiles = mappings(context.configuration.value, "profiles")
-    for index, profile in enumerate(profiles):
-        for point in mapping(profile, "plugins"):
-            names = _plugins(profile, point, "enabled")
-            if _GANGS in names:
-                place = f"profiles[{index}].plugins.{point}.enabled[{names.index(_GANGS)}].name"
-                yield error(place, message, "remove the plugin, or the `gang` clauses")
-    off = [{*_plugins(each, "multiPoint", "disabled")} & {_GANGS, "*"} for each in profiles]
-    if _is_on(_GANGS, context) and not (off and all(off)):
+    all_off = bool(profiles)
+    for index, plugins in enumerate(mapping(profile, "plugins") for profile in profiles):
+        for point in plugins:
+            for place, each in enumerate(mappings(mapping(plugins, point), "enabled")):
+                if each.get("name") == _GANGS:
+                    at = f"profiles[{index}].plugins.{point}.enabled[{place}].name"
+                    yield error(at, message, "remove the plugin, or the `gang` clauses")
+        off = mappings(mapping(plugins, "multiPoint"), "disabled")
+        all_off = all_off and any(each.get("name") in (_GANGS, "*") for each in off)
+    if _is_on(_GANGS, context) and not all_off:
         hint = f"remove `{_GANGS}=true` from `--feature-gates`, or the `gang` clauses"
         yield error("", message, hint)
 
@@ -509,12 +484,6 @@ def broken_policies(context: ConfigurationContext) -> Iterator[Found]:
         yield warning("", message, "correct the policy")
 
 
-def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
-    """The names in a list of plugins of a profile."""
-    lists = mapping(mapping(profile, "plugins"), point)
-    return [str(each.get("name")) for each in mappings(lists, kind)]
-
-
 # ---- the codes of the checks
 
 OfAll = Callable[[ConfigurationContext], Iterator[Found]]
@@ -527,7 +496,7 @@ def _by_code(*checks: Check) -> Mapping[str, Check]:
 
 
 OF_ALL = _by_code(
-    *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
+    *(version, text, flag, no_extender, two_binders),
     *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
     *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
     *(two_gangs, group_preemption, broken_policies),
@@ -563,7 +532,7 @@ def refuse_unsound(text: str, http_timeout: float, url: str) -> None:
 
 def _written(text: str, http_timeout: float, url: str, *, binds: bool) -> list[FieldFinding]:
     """The findings in a text that is written for a Placet, which has the flags that it needs."""
-    (configuration,) = configurations([("the configuration", text)], lambda _path: None)
+    (configuration,) = configurations([("the configuration", text)])
     context = ConfigurationContext(
         configuration, *placets(configuration.extenders, url), http_timeout
     )

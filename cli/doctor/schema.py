@@ -154,12 +154,12 @@ class KubeSchedulerConfiguration(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """Misread field: unknown to the schema, or of a wrong type."""
+    """Misread field: unknown to the schema, of a wrong type, or repeated, as its code says."""
 
+    code: str
     path: str
     message: str
     hint: str
-    is_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +183,14 @@ class SchemaReader:
             return value  # elsewhere null counts as absent
         if get_origin(kind) is Annotated:
             return self._scalar(value, kind, path)
-        if get_origin(kind) is not list:
-            if isinstance(value, dict):
-                return self._mapping(value, kind, path)
-            self._refuse(path, "a mapping of fields", "see `placet scheduler-config`")
-        elif isinstance(value, list):
+        is_list = get_origin(kind) is list
+        if is_list and isinstance(value, list):
             (item,) = get_args(kind)
             return [self.read(each, item, f"{path}[{i}]") or {} for i, each in enumerate(value)]
-        else:
-            self._refuse(path, "a list", "see `placet scheduler-config`")
-        return None
+        if not is_list and isinstance(value, dict):
+            return self._mapping(value, kind, path)
+        wanted = "a list" if is_list else "a mapping of fields"
+        return self._refuse(path, wanted, "see `placet scheduler-config`")
 
     def _scalar(self, value: Any, kind: Any, path: str) -> Any:
         plain, meta = get_args(kind)
@@ -219,24 +217,20 @@ class SchemaReader:
                 close = nearest(written, kinds)
                 hint = f"a similar name exists: `{close}`" if close else "remove it"
                 message = f"there is no field `{written}`"
-                self.misread.append(Misread(place, message, hint, is_unknown=True))
+                self.misread.append(Misread("unknown-field", place, message, hint))
             elif (found := self.read(inner, kinds[name], place)) is not None:
                 made[name] = found
         return made
 
     def _refuse(self, path: str, wanted: str, hint: str) -> None:
         where = f"`{path}`" if path else "the configuration"
-        self.misread.append(Misread(path, f"{where} is not {wanted}", hint))
+        self.misread.append(Misread("wrong-type", path, f"{where} is not {wanted}", hint))
 
 
 OUR_PATH = "/api/scheduler"
 OUR_PORT = 12345
 # kube-scheduler's timeout if none is set (C2).
 DEFAULT_TIMEOUT = 5.0
-_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_EXTENDED = re.compile(
-    rf"(?!requests\.)(?=[^/]{{1,244}}/){_DOMAIN}/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
-)
 
 
 class ExtenderEntry(ExtenderFields, frozen=True, kw_only=True):
@@ -338,5 +332,6 @@ def placets(
 
 def is_extended(name: str) -> bool:
     """Whether an extender can manage a resource of this name (C10)."""
-    extended = _EXTENDED.fullmatch(name) is not None
-    return extended and is_qualified(name) and "kubernetes.io/" not in name
+    # A quota of it has the prefix.
+    has_prefix, is_native = name.startswith("requests."), "kubernetes.io/" in name
+    return "/" in name and not is_native and not has_prefix and is_qualified(f"requests.{name}")

@@ -40,7 +40,7 @@ def examined(
 ) -> list[tuple[str, Diagnostic]]:
     """Path and diagnostic of each finding, where `placet serve` has the flags that are right."""
     texts = [("s.yaml", json.dumps(config)), *more]
-    (read,) = configurations(texts, lambda _path: None)
+    (read,) = configurations(texts)
     context = ConfigurationContext(read, *placets(read.extenders), 5.0, requirements)
     context = replace(context, binds=context.entry_of("bind") is not None)
     return [(place.path, diagnostic) for diagnostic, place in examine(context)]

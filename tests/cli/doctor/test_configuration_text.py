@@ -1,6 +1,7 @@
 """Configurations as texts: found in files and manifests, and written back as they were."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -18,8 +19,8 @@ SPEC: Json = {
 MANIFEST: Json = {"apiVersion": "v1", "kind": "Pod", "spec": SPEC}
 
 
-def read(*texts: str, files: dict[str, str] | None = None) -> list[SchedulerConfiguration]:
-    return configurations([("s.yaml", text) for text in texts], (files or {}).get)
+def read(*texts: str) -> list[SchedulerConfiguration]:
+    return configurations([("s.yaml", text) for text in texts])
 
 
 @pytest.mark.parametrize(
@@ -76,10 +77,12 @@ def test_manifest_says_whether_service_names_resolve(
     assert found.manifest.resolves_services == resolves
 
 
-def test_manifest_leads_to_its_configuration() -> None:
-    path = "/etc/kubernetes/scheduler.yaml"
-    (found,) = read(json.dumps(MANIFEST), files={path: json.dumps(configuration())})
-    assert found.source == path
+def test_manifest_leads_to_its_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(json.dumps(configuration()), encoding="utf-8")
+    text = json.dumps(MANIFEST).replace("/etc/kubernetes/scheduler.yaml", str(path))
+    (found,) = read(text)
+    assert found.source == str(path)
     assert len(found.extenders) == 1
 
 

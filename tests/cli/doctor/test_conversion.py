@@ -30,7 +30,7 @@ class Conversion:
 
 
 def converted(value: Json, *, url: str = OUR_URL, binds: bool = False) -> Conversion:
-    (found,) = configurations([("old", json.dumps(value))], lambda _path: None)
+    (found,) = configurations([("old", json.dumps(value))])
     new = OURS | {"bindVerb": "bind"} if binds else OURS
     text, notes = made_of(found, [new], 5.0, url)
     return Conversion(yaml.safe_load(text), notes)

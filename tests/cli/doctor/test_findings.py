@@ -49,12 +49,14 @@ ONLY_WITH_POLICIES = {
 }
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
 OF_FLAGS = {"bind", "gate"}
+# What the reader of fields says.
+OF_FIELDS = {"unknown-field", "wrong-type", "repeated-field"}
 # A check of the manifest, which no configuration fails alone.
 OF_MANIFESTS = {"flag"}
 
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
-    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    (read,) = configurations([("s.yaml", text)])
     context = ConfigurationContext(read, *placets(read.extenders), 5.0, requirements)
     return examine(replace(context, binds=context.entry_of("bind") is not None))
 
@@ -97,7 +99,8 @@ def test_sound_configuration_has_no_findings(sound: Json) -> None:
 
 def test_every_check_has_a_case() -> None:
     tried = {wrong.code for wrong in (*REFUSED, *ACCEPTED)}
-    assert tried | ONLY_WITH_POLICIES | OF_FLAGS | OF_MANIFESTS == {*OF_ALL, *OF_OURS, *OF_ENTRIES}
+    known = {*OF_ALL, *OF_OURS, *OF_ENTRIES, *OF_FIELDS}
+    assert tried | ONLY_WITH_POLICIES | OF_FLAGS | OF_MANIFESTS == known
 
 
 @pytest.mark.parametrize("binds", [True, False])
@@ -105,7 +108,7 @@ def test_every_check_has_a_case() -> None:
 def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
     """`bindVerb` on one side, `placet serve --bind` on the other."""
     text = json.dumps(configuration(ours(bindVerb="bind") if asked else OURS))
-    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    (read,) = configurations([("s.yaml", text)])
     findings = examine(ConfigurationContext(read, *placets(read.extenders), 5.0, None, binds))
     told = [(d.code, d.severity, place.path, d.message, d.hint) for d, place in findings]
     at = "extenders[0].bindVerb"
@@ -207,7 +210,7 @@ def manifest(*flags: str) -> tuple[str, str]:
 def found_beside(flags: list[str], config: Json) -> list[tuple[str, str]]:
     """Return code and severity of each finding about a configuration beside a manifest."""
     texts = [("s.yaml", json.dumps(config)), manifest("--config=s.yaml", *flags)]
-    (read,) = configurations(texts, lambda _path: None)
+    (read,) = configurations(texts)
     findings = examine(ConfigurationContext(read, *placets(read.extenders), 5.0))
     return [(diagnostic.code, diagnostic.severity) for diagnostic, _ in findings]
 
@@ -234,13 +237,13 @@ def test_flags_of_a_manifest(
 
 def test_a_policy_of_a_flag_is_to_be_converted() -> None:
     with pytest.raises(CommandError, match="started without `--config`") as raised:
-        configurations([manifest("--policy-config-file=p.json")], lambda _path: None)
+        configurations([manifest("--policy-config-file=p.json")])
     assert "of a Policy with its `--from FILE`" in (raised.value.hint or "")
 
 
 def test_only_the_first_document_is_read() -> None:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-    first, second = configurations([("s.yaml", f"# a\n---\n{head}---\n{head}")], lambda _: None)
+    first, second = configurations([("s.yaml", f"# a\n---\n{head}---\n{head}")])
     codes = [
         [d.code for d, _ in examine(ConfigurationContext(read, (), "", 5.0))]
         for read in (first, second)
@@ -270,7 +273,7 @@ def test_a_second_scheduler_is_not_told_to_take_placets_lease(
     scheduler: str, lease: str, expected: str
 ) -> None:
     text = json.dumps(configuration(profiles=[{"schedulerName": scheduler}]))
-    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    (read,) = configurations([("s.yaml", text)])
     context = ConfigurationContext(read, *placets(read.extenders), 5.0, lease=("shop", lease))
     (finding,) = [diagnostic for diagnostic, _ in examine(context)]
     assert finding.code == "shared-lease"
@@ -329,7 +332,7 @@ def test_of_a_policy_its_version_is_told() -> None:
     assert found(json.dumps(policy)) == [("version", "kind", "error")]
     entry |= {"httptimeout": "5 s", "wieght": 1, "enableHttps": True}
     assert found(json.dumps(policy)) == [("version", "kind", "error")]
-    (read,) = configurations([("p.json", json.dumps(policy))], lambda _path: None)
+    (read,) = configurations([("p.json", json.dumps(policy))])
     assert placets(read.extenders)[0][0].filter_verb == "filter"
 
 
@@ -352,6 +355,6 @@ def test_every_finding_is_documented() -> None:
     page = section("operations", "placet doctor")
     assert [
         code
-        for code in (*OF_ALL, *OF_OURS, *OF_ENTRIES, "probe", "kube-scheduler")
+        for code in (*OF_ALL, *OF_OURS, *OF_ENTRIES, *OF_FIELDS, "probe", "kube-scheduler")
         if f"`{code}`" not in page
     ] == []

@@ -25,7 +25,7 @@ def found(
     *,
     serves: bool = True,
 ) -> list[tuple[str, str, str]]:
-    (read,) = configurations([("s.yaml", json.dumps(configuration(entry)))], lambda _path: None)
+    (read,) = configurations([("s.yaml", json.dumps(configuration(entry)))])
     context = ConfigurationContext(read, *placets(read.extenders), 5.0, needs, gate=serves)
     findings = [d for d, _ in examine(context) if d.code in ("gate", "managed-resources")]
     return [(d.severity, d.message, d.hint or "") for d in findings]

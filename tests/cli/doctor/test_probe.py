@@ -37,7 +37,7 @@ def probed(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, s
 
 def entries(*given: Json) -> tuple[ExtenderEntry, ...]:
     text = json.dumps(configuration(*given))
-    return configurations([("s.yaml", text)], lambda _path: None)[0].extenders
+    return configurations([("s.yaml", text)])[0].extenders
 
 
 async def ask(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
