@@ -22,9 +22,9 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterCopy, DataText, copied
 from engine.cache.informers import Needs
-from engine.cache.node_table import Snapshot
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.cache.tallies import Scope
+from engine.decision.verb_call import ClusterState
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
 from engine.simulation.result import SimulationAnswer, answer_of, played
@@ -49,17 +49,12 @@ _STEP_SECONDS, _REST_SECONDS = 0.008, 0.001
 _PODS_OF_A_PORTION = 32
 
 
-class WholeCluster(Protocol):
-    """The cluster that a server knows; all but `pods` and `policies` raises EngineError."""
-
-    @property
-    def pods(self) -> Cache: ...
+class WholeCluster(ClusterState, Protocol):
+    """The cluster that a server knows; `pods_on` and `documents` raise EngineError."""
 
     def policies(self) -> Mapping[str, bytes] | None:
         """The JSON of policy objects by name."""
         ...
-
-    def snapshot(self) -> Snapshot: ...
 
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of the pods on a node by `namespace/name`."""
@@ -153,8 +148,13 @@ class Drafts:
         self.cluster.snapshot()
         async with self._simulations.turn(asked.reader.owner):
             pods = await self._pods(question, asked.reader.owner)
+            bodies = dict[str, bytes | msgspec.Raw]()
+            for node in question.drain:
+                if self.cluster.snapshot().node(node) is not None:
+                    bodies.update(await self.cluster.pods_on(node))
+            change = WhatIf(question.addNodes, question.drain, bodies)
             with _young_garbage_only():
-                return await self._simulated(question, pods)
+                return await self._simulated(question, change, pods)
 
     async def _pods(self, question: SimulationQuestion, owner: str) -> PodList | None:
         """The pods of a question, if it has some. It waits for its turn."""
@@ -170,13 +170,9 @@ class Drafts:
             return found
 
     async def _simulated(
-        self, question: SimulationQuestion, pods: PodList | None
+        self, question: SimulationQuestion, change: WhatIf, pods: PodList | None
     ) -> Callable[[], SimulationAnswer]:
-        engine, bodies = self.explainer.engine, dict[str, bytes | msgspec.Raw]()
-        for node in question.drain:
-            if self.cluster.snapshot().node(node) is not None:
-                bodies.update(await self.cluster.pods_on(node))
-        change = WhatIf(question.addNodes, question.drain, bodies)
+        engine = self.explainer.engine
         options = SimulationOptions(
             weight=question.weight,
             plugins=question.pluginScores,

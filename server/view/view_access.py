@@ -72,12 +72,11 @@ class _Review(msgspec.Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
 
 
-class _KnownReview(msgspec.Struct, frozen=True):
-    """A known review: an answer of the API server, until when it is used, and when it came."""
+class _KnownReview(msgspec.Struct):
+    """A known review: an answer of the API server, and until when nobody asks for a newer one."""
 
     status: _ReviewStatus
     until: float
-    came: float
 
 
 # What questions are bounded by: the address of an unknown token, or a user whose token was good.
@@ -158,18 +157,17 @@ class ViewAccess:
             if now < known.until:
                 return known.status
             # Others need not wait for the new one.
-            until = min(now + _AGAIN_SECONDS, known.came + _GOOD_SECONDS)
-            reviews[key] = msgspec.structs.replace(known, until=until)
+            known.until = now + _AGAIN_SECONDS
         try:
             status = await self._ask(client, path, body)
         except web.HTTPException:
-            if known is None or now >= known.came + _GOOD_SECONDS:
+            if known is None:
                 raise
             return known.status
         # Who could not be looked up in full may be allowed the next time.
         is_sure = status.allowed or not status.evaluationError
         kept = _KEPT_SECONDS if is_sure else _REFUSED_SECONDS
-        reviews[key] = _KnownReview(status, now + kept, now)
+        reviews[key] = _KnownReview(status, now + kept)
         return status
 
     def _may_ask(self, client: _Client) -> bool:
