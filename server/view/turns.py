@@ -105,6 +105,6 @@ async def done(work: Work[T], rest: float, clock: Callable[[], float], step: flo
 
 def waiting_first(snapshot: Snapshot) -> Iterator[Peer]:
     """Every pod, those that wait first."""
-    yield from snapshot.pending.values()
+    yield from {**snapshot.pending, **snapshot.strays}.values()
     for view in snapshot.table.nodes:
         yield from (view.pods or ()) if view is not None else ()

@@ -269,7 +269,12 @@ async def test_the_pods_of_a_policy_are_at_most_twenty() -> None:
 
 
 async def test_labels_of_namespaces_select_pods() -> None:
-    pods = [pod("a", "shop", on="n"), pod("b", "shop"), pod("c", "bank")]
+    pods = [
+        pod("a", "shop", on="n"),
+        pod("b", "shop"),
+        pod("c", "bank"),
+        pod("d", "shop", on="new"),
+    ]
     cache = cache_of([node("n")], pods)
     for name, team in (("shop", "x"), ("bank", "y")):
         cache.put_namespace(decode_namespace(raw(namespace(name, {"team": team}))))
@@ -277,7 +282,8 @@ async def test_labels_of_namespaces_select_pods() -> None:
       filter "a" { require true } }"""
     parts = Parts(Journal(), cluster=Cluster(text, state=Known(cache)))
     ((_, found),) = await asked(parts, "/api/v1/policies/team")
-    assert (found["selected"], found["waiting"], found["exactly"]) == (2, 1, True)
+    assert (found["selected"], found["waiting"], found["exactly"]) == (3, 1, True)
+    assert {"pod": "shop/d", "node": "new"} in found["listed"], "its node is not known yet"
 
 
 async def test_a_policy_is_evaluated_once_for_pods_that_are_alike() -> None:
