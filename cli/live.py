@@ -21,7 +21,7 @@ import msgspec
 from cli.command import CommandError
 from cli.streams import put_line, waiting_for
 from cli.version import version
-from cli.world import Found
+from cli.world import ForbiddenError, Found
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.cache.informers import PODS, POLICIES, Needs, object_lists
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, bodies
@@ -77,7 +77,7 @@ class LiveCluster:
     def read(self, namespace: str) -> Found:
         """The objects that policies read, and the policy objects of a namespace, or of all.
 
-        Raises CommandError.
+        Raises CommandError, and ForbiddenError without the right to list all nodes and pods.
         """
         contents, policies = list[tuple[Path, bytes]](), dict[str, bytes]()
         file, lacks = Path(self.name), dict[str, str]()
@@ -98,12 +98,11 @@ class LiveCluster:
             except MissingRightError as error:
                 lacks[resource.name] = error.right
         if not may_decide:
-            return Found(None, policies, lacks)
+            raise ForbiddenError(policies, [*lacks.values()])
         # Only policies that read them need these, and not every user may list them.
         for kind, resource in lists.items():
             read(kind.partition(" ")[0], resource)
-        documents = ClusterDocuments([file], contents, Timestamp.now(), policies)
-        return Found(documents, policies, lacks)
+        return Found(ClusterDocuments([file], contents, Timestamp.now(), policies), lacks)
 
     def data(self, tables: Iterable[TableSpec]) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
         """The rows of tables, by their digests, and why those of others cannot be read."""

@@ -9,13 +9,11 @@ policy files. The policies of the files then come beside the policies of the clu
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -41,15 +39,15 @@ from engine.cache.cluster_copy import (
 from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.cards.node_cards import TAKEN
+from engine.cluster.connection_configuration import SERVICE_ACCOUNT, find
 from engine.enforced import EnforcedPolicies, together
-from engine.explanation.explanation import Asker
+from engine.errors import ClusterConfigurationError
 from engine.objects.request_pod import BYPASS, FORM
 from engine.objects.workload_pods import kind_called
 from engine.program.tables import TableSpec
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import LINES, escaped
-from policies.disk import expanded
 from policies.manifest_text import GROUP
 
 if TYPE_CHECKING:
@@ -78,18 +76,11 @@ def chosen_flag(args: argparse.Namespace) -> str | None:
 
 def names_cluster() -> bool:
     """Whether the environment names a cluster: a session does without one."""
-    if named := os.environ.get("KUBECONFIG"):
-        return any(_is_file(file) for file in named.split(os.pathsep) if file)
-    in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
-    return in_cluster or _is_file("~/.kube/config")
-
-
-def _is_file(path: str) -> bool:
     try:
-        return expanded(Path(path)).is_file()
-    except OSError:
-        # One that may not be inspected, such as in a folder of somebody else.
+        find(None, None, SERVICE_ACCOUNT)
+    except ClusterConfigurationError:
         return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +100,8 @@ class AskedCluster:
         Says which rights are missing. Raises UserError.
         """
         found = self._found(namespace)
-        read = found.whole()
         warn_of(found.lacking(Needs()))
-        return read
+        return found.documents
 
     def rows(self, tables: Iterable[TableSpec]) -> Mapping[str, DataText]:
         """The rows of tables: those of the flag, and of a running cluster those of their sources.
@@ -153,7 +143,7 @@ class AskedCluster:
         Prints the errors of policies that are not in force. Raises ForbiddenError and UserError.
         """
         found, paths = self._found(namespace), self.args.policies
-        read = found.whole()
+        read = found.documents
         policies = in_force(sources_of(paths), self.policies(read), load_schema())
         read = self.completed(replace(read, data=self.data([policies])), [policies.needs])
         world = World.of(read, policies)
@@ -167,7 +157,7 @@ class AskedCluster:
     def _found(self, namespace: str) -> Found:
         if self.live is not None:
             return self.live.read(namespace)
-        return Found(read_documents(self.args.cluster), {})
+        return Found(read_documents(self.args.cluster))
 
 
 @contextmanager
@@ -265,16 +255,3 @@ def _pod_of(args: argparse.Namespace, cluster: ClusterCopy, namespace: str) -> N
 def is_type(word: str) -> bool:
     """Whether kubectl takes a word before a `/` for a type of pods or of workloads."""
     return word in POD_TYPES or kind_called(word) is not None
-
-
-def asker_of(
-    args: argparse.Namespace, pod: NamedPod, live: LiveCluster | None
-) -> tuple[Asker, list[dict[str, Any]] | str]:
-    """What is known beside the pod, and its events, or the right that is missing for these.
-
-    Only a pod of a running cluster has events. Raises UserError.
-    """
-    if live is None or args.pod_file is not None:
-        return Asker(), []
-    events = live.events(pod.namespace, pod.name)
-    return Asker(is_live=True, events=() if isinstance(events, str) else events), events

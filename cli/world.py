@@ -52,22 +52,10 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The objects found in a cluster, as far as the caller may read them.
+    """The objects found in a cluster; `lacks` has the rights that are missing, by kind."""
 
-    `documents` is None without the right to list all nodes and pods: what would be decided cannot
-    be told then. `policies` is what a running cluster has, the JSON by `resource/key`. `lacks`
-    has the missing rights by kind.
-    """
-
-    documents: ClusterDocuments | None
-    policies: Mapping[str, bytes]
+    documents: ClusterDocuments
     lacks: Mapping[str, str] = field(default_factory=dict)
-
-    def whole(self) -> ClusterDocuments:
-        """What was read, if it is enough for decisions. Raises ForbiddenError."""
-        if self.documents is None:
-            raise ForbiddenError(self)
-        return self.documents
 
     def lacking(self, needs: Needs) -> Sequence[str]:
         """The missing rights of policies with these needs, in the order of what is read."""
@@ -78,13 +66,16 @@ class Found:
 
 
 class ForbiddenError(CommandError):
-    """A forbidden read, without which nothing is decided; `found` is what can be read."""
+    """A forbidden read of nodes or pods, without which nothing is decided.
 
-    def __init__(self, found: Found) -> None:
-        lacks = " and ".join(found.lacks.values())
+    `policies` can be read in the running cluster: the JSON by `resource/key`. `lacks` are rights.
+    """
+
+    def __init__(self, policies: Mapping[str, bytes], lacks: Sequence[str]) -> None:
         hint = "ask an operator of the cluster for these rights, or for a snapshot"
-        super().__init__(f"you may not {lacks}", hint)
-        self.found = found
+        super().__init__(f"you may not {' and '.join(lacks)}", hint)
+        self.policies = policies
+        self.lacks = lacks
 
 
 def read_data(

@@ -23,7 +23,7 @@ from cli.explanation import (
     readable_policies,
     then_and_now,
 )
-from cli.sources import asked_pod, asker_of, question_namespace, source_of
+from cli.sources import asked_pod, question_namespace, source_of
 from cli.streams import put_line
 from cli.world import ForbiddenError, World, explained, in_force
 from engine.explanation.cause import cause_of
@@ -95,7 +95,11 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
     pod = asked_pod(args, world.cluster, live)
     if args.node is not None:
         world.cluster.node(args.node)
-    asker, events = asker_of(args, pod, live)
+    events: list[Json] | str = []
+    asker = Asker()
+    if live is not None and args.pod_file is None:
+        events = live.events(pod.namespace, pod.name)
+        asker = Asker(is_live=True, events=() if isinstance(events, str) else events)
     is_data = args.output in ("json", "yaml")
     found = explained(world, pod, node=args.node, asker=asker)
     if live is not None and args.pod_file is None and args.node is None:
@@ -185,25 +189,25 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
     namespace = question_namespace(args, live) or live.namespace
     if args.pod is None or args.node is not None:
         raise error
-    found, name = error.found, args.pod.rpartition("/")[2]
+    name = args.pod.rpartition("/")[2]
     bodies = {str(pod["metadata"]["name"]): pod for pod in live.pods(namespace)}
     if name not in bodies:
         close = nearest(name, bodies)
         hint = f"a similar name exists: `{close}`" if close is not None else ""
         raise CommandError(f"there is no pod `{name}` in the namespace `{namespace}`", hint)
     body, events = bodies[name], live.events(namespace, name)
-    policies = in_force((), found.policies, load_schema())
+    policies = in_force((), error.policies, load_schema())
     why = cause_of(body, () if isinstance(events, str) else events, None, policies.broken)
     assert why is not None, "the cluster is asked, so there is one"
     if args.output in ("json", "yaml"):
         known = {"pod": f"{namespace}/{name}", "cause": why}
-        put_document({**known, "lacks": [*found.lacks.values()]}, args.output)
+        put_document({**known, "lacks": error.lacks}, args.output)
         return Exit.OK
     put(beginning(why, body, events, policies.broken))
     put([f"pod {namespace}/{name}", ""])
-    put(readable_policies(found.policies))
+    put(readable_policies(error.policies))
     put(["", "which nodes would pass is not known:"])
-    put(f"  you may not {right}" for right in found.lacks.values())
+    put(f"  you may not {right}" for right in error.lacks)
     return Exit.OK
 
 
