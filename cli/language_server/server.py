@@ -252,14 +252,14 @@ class PolicyServer:
         found, _ = self._meaning(params)
         if found is None or found.definition is None:
             return None
-        source = found.definition.source
+        source, span = found.definition
         file = Path(source.name).absolute()
         if source.name.startswith(LIBRARY):
             # A policy that comes with Placet.
             file = Path(str(package_files("policies").joinpath(source.name)))
         uri = self._uris.get(source.name) or from_fs_path(str(file))
-        span = self._positions(source.text).range(found.definition.span)
-        return None if uri is None else types.Location(uri, span)
+        place = self._positions(source.text).range(span)
+        return None if uri is None else types.Location(uri, place)
 
     # ---- the whole text
 

@@ -165,25 +165,17 @@ _MOST_VALUES, _LONGEST = 5, 400
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """The definition of a name: its place."""
-
-    source: Source
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class Meaning:
     """The meaning of the name at `span`.
 
     `heading` has lines of the language, such as `node.zone: string`; `about` has sentences, with
-    code in backticks. `definition` is None for what no policy defines.
+    code in backticks. `definition` is the place; None for what no policy defines.
     """
 
     span: Span
     heading: str
     about: Sequence[str] = ()
-    definition: Definition | None = None
+    definition: tuple[Source, Span] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +220,8 @@ def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning 
         found = document.policies.get(used)
         for parameter in found.policy.parameters if found is not None else ():
             if found is not None and parameter.name == cursor.token.text:
-                definition = Definition(found.source, parameter.name_span)
-                return Meaning(cursor.span, print_parameter(parameter), (), definition)
+                place = found.source, parameter.name_span
+                return Meaning(cursor.span, print_parameter(parameter), (), place)
         return None
     return None if _is_keyword(cursor) else _of_name(document, cursor)
 
@@ -270,7 +262,7 @@ def _of_string(document: EditedDocument, cursor: _Cursor, samples: Samples) -> M
             cursor.span,
             f"{head}({parameters})" if parameters else head,
             (description,) if description else (),
-            Definition(found.source, policy.name_span),
+            (found.source, policy.name_span),
         )
     if cursor.previous in ("[", "[?"):
         operand = f"{last_operand(cursor.lexemes, cursor.at - 1)}[{text}]"
@@ -301,7 +293,7 @@ def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | N
     offer = _offered(cursor, members(around, cursor.lexemes, cursor.at))
     if offer is not None and offer.heading:
         data = around.environment.tables.get(whole)
-        place = Definition(source, data.name_span) if data is not None else None
+        place = (source, data.name_span) if data is not None else None
         values = _values(whole, offer.note, samples) if offer.kind == "field" else ()
         return Meaning(span, offer.heading, (*offer.about.splitlines(), *values), place)
     environment, _ = macro_variables(cursor.lexemes, cursor.at, around.environment)
@@ -343,7 +335,7 @@ def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
             defined = _head(item, document.source), item.name_span
     if defined is not None:
         heading, span = defined
-        return Meaning(cursor.span, heading, (), Definition(document.source, span))
+        return Meaning(cursor.span, heading, (), (document.source, span))
     offer = _offered(cursor, names(known.environment))
     if offer is None or not offer.heading:
         return None

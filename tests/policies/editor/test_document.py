@@ -197,7 +197,7 @@ def test_definition(text: str, line: str, schema: Schema) -> None:
     found = said(f"{HEAD}  {text}\n}}\n", schema)
     assert found is not None
     assert found.definition is not None
-    source, span = found.definition.source, found.definition.span
+    source, span = found.definition
     assert source.text[: span.end].splitlines()[-1].strip() == line.strip()
 
 
@@ -231,7 +231,8 @@ def test_definition_of_data(schema: Schema) -> None:
     found = said(f"{DATA}  let a = data.ra^cks[node.name]\n}}\n", schema)
     assert found is not None
     assert found.definition is not None
-    assert found.definition.source.slice(found.definition.span) == '"racks"'
+    source, span = found.definition
+    assert source.slice(span) == '"racks"'
 
 
 def test_meaning_of_counts(schema: Schema) -> None:
