@@ -73,7 +73,7 @@ def cases_of(findings: Iterable[ReportFinding], files: Iterable[str] = ()) -> li
     """A case for each finding, and one that passes for each file without any."""
     by_file: dict[str, list[ReportCase]] = {file: [] for file in files}
     for diagnostic, where in findings:
-        line = where.position(diagnostic.span.start)[0] if isinstance(where, Source) else where.line
+        (line, *_) = _range(diagnostic.span, where) or (0,)
         title = f"{diagnostic.code} in line {line}"
         by_file.setdefault(where.name, []).append(
             ReportCase(where.name, title, [(diagnostic, where)])
@@ -233,8 +233,11 @@ def _json_range(span: Span, source: Source) -> dict[str, object]:
     return dict(zip(names, _range(span, source), strict=True))
 
 
-def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
-    return *source.position(span.start), *source.position(span.end)
+def _range(span: Span, where: Source | FieldPlace) -> Sequence[int]:
+    """The line, the column, and both of the end, as far as these are known."""
+    if isinstance(where, FieldPlace):
+        return [where.line] if where.line else []
+    return *where.position(span.start), *where.position(span.end)
 
 
 # ---- documents for other programs
@@ -265,11 +268,9 @@ def _sarif(findings: Sequence[ReportFinding]) -> dict[str, object]:
 def _sarif_place(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
     # An address beside the working directory has `/`, and no characters that mean something else.
     place: dict[str, object] = {"artifactLocation": {"uri": quote(Path(where.name).as_posix())}}
-    if isinstance(where, Source):
-        names = ("startLine", "startColumn", "endLine", "endColumn")
-        place["region"] = dict(zip(names, _range(diagnostic.span, where), strict=True))
-    elif where.line:
-        place["region"] = {"startLine": where.line}
+    names = ("startLine", "startColumn", "endLine", "endColumn")
+    if region := dict(zip(names, _range(diagnostic.span, where), strict=False)):
+        place["region"] = region
     return place
 
 

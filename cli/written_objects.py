@@ -262,12 +262,11 @@ class ObjectBuilder:
 
     def _group(self, namespace: str, field: MapEntry) -> str:
         """The name of a PodGroup, which is kept for `named`."""
-        value, span = self._object(field, Type("PodGroup")), field.value.span
-        name, number = value.get("name"), value.get("minCount")
+        value = self._object(field, Type("PodGroup"))
+        name, number = value.get("name"), _number(value, "minCount", 1, field)
         if not isinstance(name, str):
-            raise bad_test("the group has no name", span, 'as in {"name": "bert", "minCount": 4}')
-        if number is not None and (type(number) is not int or number < 1):
-            raise bad_test("`minCount` must be a whole number from 1", span)
+            hint = 'as in {"name": "bert", "minCount": 4}'
+            raise bad_test("the group has no name", field.value.span, hint)
         if number is not None:
             self._groups[f"{namespace}/{name}"] = {
                 "apiVersion": "scheduling.k8s.io/v1alpha2",
@@ -279,14 +278,12 @@ class ObjectBuilder:
 
     def _owner(self, namespace: str, field: MapEntry) -> Object:
         """The reference to a workload, which is kept for `named`."""
-        value, span = self._object(field, Type("Workload")), field.value.span
+        value = self._object(field, Type("Workload"))
         kind, name = value.get("kind", "Deployment"), value.get("name")
         if not isinstance(name, str) or not isinstance(kind, str):
             hint = 'as in {"name": "web", "replicas": 5}'
-            raise bad_test("the workload has no name", span, hint)
-        replicas = value.get("replicas")
-        if replicas is not None and (type(replicas) is not int or replicas < 0):
-            raise bad_test("`replicas` must be a whole number from 0", span)
+            raise bad_test("the workload has no name", field.value.span, hint)
+        replicas = _number(value, "replicas", 0, field)
         uid, version = f"{kind}:{namespace}/{name}", "batch/v1" if kind == "Job" else "apps/v1"
         metadata = {"name": name, "namespace": namespace, "uid": uid}
         made = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {}}
@@ -304,6 +301,13 @@ def _check_name(item: TestObject, form: re.Pattern[str], hint: str) -> None:
     if not form.fullmatch(item.name):
         message = f"`{item.name}` is not a valid name" if item.name else "the name is empty"
         raise bad_test(message, item.span, hint)
+
+
+def _number(value: Object, key: str, least: int, field: MapEntry) -> int | None:
+    number: int | None = value.get(key)
+    if number is not None and (type(number) is not int or number < least):
+        raise bad_test(f"`{key}` must be a whole number from {least}", field.value.span)
+    return number
 
 
 def _unsettable(name: str, field: MapEntry, hint: str) -> BadTestError:

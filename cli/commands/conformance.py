@@ -125,7 +125,16 @@ async def _run(args: argparse.Namespace) -> int:
         conformance = Conformance(
             caller, cluster, api, names=args.node_cache_capable, idle_seconds=args.idle
         )
-        results = await _collected(conformance, args)
+        results, line = list[ContractResult](), PassingLine("")
+        async for result in conformance.results(args.only or (), lambda c: line.show(f"{c} …")):
+            results.append(result)
+            line.show("")
+            # For people each one is shown as it comes.
+            if args.output == "human":
+                print(f"{result.result:<15} {result.id:<4} {result.says}")
+                if result.reason:
+                    print(f"{'':<21}{result.reason}")
+                put_report(result.findings, "human")
     if args.output != "human":
         findings = [each for result in results for each in result.findings]
         cases = (each for result in results for each in result.cases)
@@ -133,25 +142,6 @@ async def _run(args: argparse.Namespace) -> int:
         put_report(findings, args.output, cases, more)
     put_note(f"{counts(results)} in {time.monotonic() - began:.0f} s", args.output)
     return Exit.FINDINGS if any(each.result == "fail" for each in results) else Exit.OK
-
-
-async def _collected(conformance: Conformance, args: argparse.Namespace) -> list[ContractResult]:
-    """All results; for people each one is shown as it comes."""
-    results: list[ContractResult] = []
-    line = PassingLine("")
-
-    def begun(contract: str) -> None:
-        line.show(f"{contract} …")
-
-    async for result in conformance.results(args.only or (), begun):
-        results.append(result)
-        line.show("")
-        if args.output == "human":
-            print(f"{result.result:<15} {result.id:<4} {result.says}")
-            if result.reason:
-                print(f"{'':<21}{result.reason}")
-            put_report(result.findings, "human")
-    return results
 
 
 def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
