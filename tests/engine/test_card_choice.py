@@ -87,10 +87,15 @@ def test_several_clauses_are_written_together() -> None:
 
 @pytest.mark.parametrize(
     ("pick", "card"),
-    [('least card.free["m"]', 1), ('most card.free["m"]', 2), ("first", 0), ("most card.pods", 1)],
+    [
+        ('pick least card.free["m"]', 1),
+        ('pick most card.free["m"]', 2),
+        ("", 0),
+        ("pick most card.pods", 1),
+    ],
 )
 def test_the_card_that_is_picked(pick: str, card: int) -> None:
-    clause = f'cards "gpu" {{ on node 3 of {{"m": 10}} take {{"m": 2}} pick {pick} }}'
+    clause = f'cards "gpu" {{ on node 3 of {{"m": 10}} take {{"m": 2}} {pick} }}'
     found = engine(clause, on("a", "n1", 0, m=3), on("b", "n1", 1, m=2), on("c", "n1", 1, m=2))
     assert given_to(found)["gpu"].cards == (card,)
 

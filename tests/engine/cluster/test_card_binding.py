@@ -20,6 +20,7 @@ from engine.decision.recent_answers import AfterDecision, LastAnswers
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
 from engine.objects.request_pod import ObjectCodec
+from engine.program.policy_time import DecisionTime
 from grammar.meaning.schema import load_schema
 from tests.support import builders, fake_clock
 from tests.support.books import examples
@@ -64,6 +65,7 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
+            time=DecisionTime(self.clock),
             role=ReplicaRole(lambda *, asked=True: "" if self.leads else "another replica decides"),  # noqa: ARG005
             after=AfterDecision(answers=answers),
         )
