@@ -124,10 +124,7 @@ def _summary(
     findings: Sequence[FieldFinding], contexts: Sequence[ConfigurationContext]
 ) -> Iterator[str]:
     for context in contexts:
-        if (ours := context.ours) is not None:
-            binder, source = context.entry_of("bind"), context.configuration.source
-            shown = f"`{ours.place}` is"
-            if binder is not None and binder is not ours:
-                shown = f"`{ours.place}` and `{binder.place}` are"
-            yield f"{source}: {shown} taken for Placet: {context.because}"
+        if places := [f"`{each.place}`" for each in context.entries]:
+            taken = f"{' and '.join(places)} {'are' if places[1:] else 'is'} taken for Placet"
+            yield f"{context.configuration.source}: {taken}: {context.because}"
     yield totals(d for d, _ in findings) or "no problems found"

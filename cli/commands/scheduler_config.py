@@ -8,6 +8,9 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
 from cli.command import CommandError, Exit, flags_of, read_file
+from cli.doctor.configuration_text import configurations, read_text
+from cli.doctor.context import read_requirements
+from cli.doctor.findings import converted, refuse_unsound
 from cli.doctor.generator import (
     DEFAULT_VERBS,
     OUR_LEASE,
@@ -92,9 +95,6 @@ TLS, for a URL with https:
 
 
 def run(args: argparse.Namespace) -> int:
-    # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.findings import refuse_unsound  # noqa: PLC0415
-
     if args.section and (args.scheduler_name or args.scheduler_kubeconfig):
         raise CommandError(
             "`--section` does not work with a scheduler's name or kubeconfig", "leave out --section"
@@ -114,10 +114,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _convert(source: str, args: argparse.Namespace, extenders: Sequence[Json]) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
-    # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
-    from cli.doctor.findings import converted  # noqa: PLC0415
-
     given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
@@ -149,12 +145,7 @@ def _placets_side(scheduler_name: str, *, binds: bool, has_gate: bool) -> Iterat
 
 def _extenders(args: argparse.Namespace) -> list[Json]:
     """The entries of Placet, of which one may be for bind alone. Raises CommandError."""
-    needs = None
-    if args.policies:
-        # Importing the grammar takes longer than the rest of this command.
-        from cli.doctor.context import read_requirements  # noqa: PLC0415
-
-        needs = read_requirements(args.policies)
+    needs = read_requirements(args.policies) if args.policies else None
     bind_timeout = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
     if args.bind_http_timeout is not None:
         if args.bind_http_timeout < bind_timeout:

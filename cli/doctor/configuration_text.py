@@ -106,11 +106,6 @@ class SchedulerConfiguration:
         return cls(source, text, document, before, legacy, fields, misread)
 
     @property
-    def value(self) -> dict[str, Any]:
-        assert isinstance(self.document.value, dict), "a configuration is a mapping"
-        return self.document.value
-
-    @property
     def is_first(self) -> bool:
         """Whether this document is the first of the text."""
         head = self.text.splitlines()[: self.document.line("") - 1]
@@ -133,7 +128,10 @@ class SchedulerConfiguration:
 
     @property
     def extenders(self) -> tuple[ExtenderEntry, ...]:
-        return ExtenderEntry.all_of(self.fields.extenders)
+        return tuple(
+            ExtenderEntry(**msgspec.structs.asdict(each), place=f"extenders[{index}]")
+            for index, each in enumerate(self.fields.extenders)
+        )
 
     def line(self, path: str) -> int:
         """The line of a path in the source; 0 is unknown."""

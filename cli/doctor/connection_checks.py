@@ -8,7 +8,6 @@ import tempfile
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cli.doctor.context import ConfigurationContext, Found, error, refused, warning
 from cli.doctor.schema import DEFAULT_TIMEOUT, OUR_PATH, OUR_PORT, ExtenderEntry, TlsConfig
@@ -153,26 +152,15 @@ def no_certificate(context: ConfigurationContext) -> Iterator[Found]:
             yield warning(at, message, hint)
 
 
-class _NamedContext(ssl.SSLContext):
-    """Context of TLS that asks for the `serverName` whatever the host is."""
-
-    server_name = ""
-
-    def wrap_socket(self, *arguments: Any, **keywords: Any) -> ssl.SSLSocket:
-        keywords["server_hostname"] = self.server_name or keywords.get("server_hostname")
-        return super().wrap_socket(*arguments, **keywords)
-
-
 def tls_context(ours: ExtenderEntry) -> ssl.SSLContext:
     """What connections to an extender are made with. Raises OSError and ValueError."""
-    tls, context = ours.tls_config, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls, context = ours.tls_config, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     is_pair = {"cert", "key"} <= tls.parts.keys()
     pems = {
         part: (b64decode(data) if data else contents(Path(file))).decode("ascii", "ignore")
         for part, (data, file) in tls.parts.items()
         if part == "ca" or is_pair
     }
-    context.server_name = tls.server_name
     if tls.insecure or (ours.enable_https and "ca" not in pems):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     elif "ca" not in pems and ours.prefix.scheme == "https":

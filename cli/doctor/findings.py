@@ -206,7 +206,7 @@ def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
 
 def version(context: ConfigurationContext) -> Iterator[Found]:
     """An `apiVersion` or `kind` that kube-scheduler does not read."""
-    value = context.configuration.value
+    value = context.configuration.document.value
     given, kind = value.get("apiVersion"), value.get("kind")
     converts = f"`placet scheduler-config --from FILE` writes a {KIND} of it"
     hint = f"write `apiVersion: {VERSION}` and `kind: {KIND}`"
@@ -329,7 +329,7 @@ def asked_twice(context: ConfigurationContext) -> Iterator[Found]:
 
 def sampled_nodes(context: ConfigurationContext) -> Iterator[Found]:
     """A sample of the nodes: a pod that fits only on other nodes stays pending (C12)."""
-    name, value = "percentageOfNodesToScore", context.configuration.value
+    name, value = "percentageOfNodesToScore", context.configuration.document.value
     own = [profile.get(name) for profile in mappings(value, "profiles")]
     # A profile without a percentage has that of all.
     places = {name: value.get(name)}
@@ -442,7 +442,7 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
         f"`{_GANGS}` of kube-scheduler and {some(gangs)} must not gather the same pods: "
         "Placet does not see the nodes that kube-scheduler has chosen for the others"
     )
-    profiles = mappings(context.configuration.value, "profiles")
+    profiles = mappings(context.configuration.document.value, "profiles")
     all_off = bool(profiles)
     for index, plugins in enumerate(mapping(profile, "plugins") for profile in profiles):
         for point in plugins:
@@ -586,7 +586,7 @@ def _correct(document: Json, path: str, value: object) -> None:
 
 def _known(configuration: SchedulerConfiguration) -> tuple[Json, list[str]]:
     """The fields of version v1 without `apiVersion` and `kind`, and what is different in them."""
-    value, reader = configuration.value, SchemaReader(folded=True)
+    value, reader = configuration.document.value, SchemaReader(folded=True)
     known: Json = reader.read(value, KubeSchedulerConfiguration)
     notes = [f"`{each.path}` is not converted: {each.message}" for each in reader.misread]
     known = {name: known[name] for name in known if name not in ("apiVersion", "kind")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +146,13 @@ def _call(
     ours: ExtenderEntry, tls: ssl.SSLContext | None, timeout: float, path: str, verb: str = ""
 ) -> tuple[int, bytes]:
     """Status and body of a call of a verb, or of a GET. Raises OSError and HTTPException."""
-    host, port = ours.host, ours.port
-    connection = (
-        HTTPConnection(host, port, timeout=timeout)
-        if tls is None
-        else HTTPSConnection(host, port, timeout=timeout, context=tls)
-    )
+    connection = HTTPConnection(ours.host, ours.port, timeout=timeout)
     try:
         with waiting_for(ours.url_prefix, timeout):
+            if tls is not None:
+                plain = socket.create_connection((ours.host, ours.port), timeout)
+                name = ours.tls_config.server_name or ours.host
+                connection.sock = tls.wrap_socket(plain, server_hostname=name)
             if verb:
                 headers = {"Content-Type": "application/json"}
                 connection.request("POST", path, json.dumps(_arguments(ours, verb)), headers)

@@ -7,7 +7,7 @@ field or a wrong type. An entry of its extenders tells whether it is Placet.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from urllib.parse import SplitResult, urlsplit
@@ -51,9 +51,6 @@ Number = Annotated[
 ]
 Int32 = Annotated[int, _whole(-(2**31), 2**31 - 1, "32 bits")]
 Int64 = Annotated[int, _whole(-(2**63), 2**63 - 1, "64 bits")]
-Count = Annotated[int, _whole(1, 2**31 - 1, "at least 1")]
-Seconds = Annotated[int, _whole(1, 2**63 - 1, "at least 1")]
-Burst = Annotated[int, _whole(0, 2**31 - 1, "at least 0")]
 
 
 class TlsConfig(Struct, frozen=True, rename="camel"):
@@ -122,7 +119,7 @@ class ClientConnection(Struct, frozen=True, rename="camel"):
     accept_content_types: Text = ""
     content_type: Text = ""
     qps: Number = 0
-    burst: Burst = 0
+    burst: Annotated[int, _whole(0, 2**31 - 1, "at least 0")] = 0
 
 
 class Profile(Struct, frozen=True, rename="camel"):
@@ -139,13 +136,13 @@ class KubeSchedulerConfiguration(Struct, frozen=True, rename="camel"):
 
     api_version: Text = ""
     kind: Text = ""
-    parallelism: Count = 16
+    parallelism: Annotated[int, _whole(1, 2**31 - 1, "at least 1")] = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: Flag = True
     enable_contention_profiling: Flag = True
     percentage_of_nodes_to_score: Int32 = 0
-    pod_initial_backoff_seconds: Seconds = 1
+    pod_initial_backoff_seconds: Annotated[int, _whole(1, 2**63 - 1, "at least 1")] = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: list[Profile] = []
     extenders: list[ExtenderFields] = []
@@ -241,13 +238,6 @@ class ExtenderEntry(ExtenderFields, frozen=True, kw_only=True):
 
     place: str
 
-    @classmethod
-    def all_of(cls, extenders: Sequence[ExtenderFields]) -> tuple[ExtenderEntry, ...]:
-        return tuple(
-            cls(**msgspec.structs.asdict(each), place=f"extenders[{index}]")
-            for index, each in enumerate(extenders)
-        )
-
     def at(self, name: str) -> str:
         return f"{self.place}.{name}"
 
@@ -311,19 +301,14 @@ def placets(
     be of another extender, and advice for Placet would break it.
     """
     port, path = f":{OUR_PORT}", OUR_PATH
-    rules: tuple[tuple[str, Callable[[ExtenderEntry], bool]], ...] = (
-        ("it has the URL of `--url`", lambda e: url is not None and e.has_url(url)),
-        (
-            f"its URL has `{port}` and `{path}`",
-            lambda e: port in e.url_prefix and path in e.url_prefix,
-        ),
-        (f"its URL has `{path}`", lambda e: path in e.url_prefix),
-        (f"its URL has `{port}`", lambda e: port in e.url_prefix),
-        ("its URL has the name", lambda e: "placet" in e.url_prefix),
-        ("it has the verb `preempt`", lambda e: e.verbs["preempt"] == "preempt"),
-    )
-    for because, is_placet in rules:
-        found = [each for each in extenders if is_placet(each)]
+    by_url = [each for each in extenders if url is not None and each.has_url(url)]
+    chosen = [("it has the URL of `--url`", by_url)]
+    for marks in ((port, path), (path,), (port,), ("placet",)):
+        because = f"its URL has {' and '.join(f'`{mark}`' for mark in marks)}"
+        marked = [each for each in extenders if all(mark in each.url_prefix for mark in marks)]
+        chosen.append((because, marked))
+    by_verb = [each for each in extenders if each.preempt_verb == "preempt"]
+    for because, found in (*chosen, ("it has the verb `preempt`", by_verb)):
         if found and all(each.has_url(found[0].url_prefix) for each in found):
             ours = (each for each in extenders if each.has_url(found[0].url_prefix))
             return tuple(sorted(ours, key=lambda each: not each.filter_verb)), because

@@ -78,7 +78,7 @@ def test_warnings_alone_are_success_unless_strict(placet: Placet, folder: Path) 
         ([OTHER, OURS], "extenders[1]", "its URL has `:12345` and `/api/scheduler`"),
         ([OTHER, ours(urlPrefix="http://h/api/scheduler")], "extenders[1]", "`/api/scheduler`"),
         ([OTHER, ours(urlPrefix="http://h:12345")], "extenders[1]", "its URL has `:12345`"),
-        ([OTHER, ours(urlPrefix="http://placet")], "extenders[1]", "its URL has the name"),
+        ([OTHER, ours(urlPrefix="http://placet")], "extenders[1]", "its URL has `placet`"),
     ],
     ids=["path and port", "path", "port", "name"],
 )
