@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -119,12 +119,9 @@ class Drafts:
     def _beside(self) -> trial.Beside:
         """The policies in force."""
         files, objects = self.explainer.enforced().validation.files, self.cluster.policies() or {}
-        others = [
-            (file.source.name, file.source.text)
-            for file in files
-            if not file.private and file.source.name not in objects
-        ]
-        return trial.Beside(others, dict(objects))
+        sources = [each.source for each in files if not each.private]
+        own = [each for each in sources if each.name not in objects]
+        return trial.Beside(own, dict(objects))
 
     async def _run(self, function: Callable[..., T], *args: object) -> T:
         """The result of a function in the process, given the schema too. Raises UserError."""
@@ -184,9 +181,8 @@ class Drafts:
         )
         held = {pod: node for part in engine.parts for pod, node in part.held_pods().items()}
         # Nothing is kept of the copy but the answer.
-        copy = await self._done(copied(self.cluster.pods))
-        cluster = ClusterCopy(copy, read_at=Timestamp.now())
-        try:
+        with closing(await self._done(copied(self.cluster.pods))) as copy:
+            cluster = ClusterCopy(copy, read_at=Timestamp.now())
             if pods is None and not question.drain:
                 pods = await self._done(_waiting(copy, question.namespace))
             ready = await self._done(
@@ -195,8 +191,6 @@ class Drafts:
             made = await self._done(played(ready.simulation, ready.changed))
             # To give the copy back is a step by itself.
             await asyncio.sleep(0)
-        finally:
-            copy.close()
         notes, replica = pods.notes if pods is not None else (), self.explainer.replica
         answer = partial(answer_of, ready.simulation, made, ready.changed, notes, replica)
         return lambda: msgspec.structs.replace(answer(), held=held)

@@ -264,8 +264,8 @@ class SampledNumbers:
         for (policy, clause), nodes in new.most_common(_MOST_CLAUSES):
             found[f"rejected {policy}: {clause}"] = float(nodes)
         for verb, buckets in now[1].items():
-            old = [calls for _, calls in called.get(verb, ())] or [0.0] * len(buckets)
-            since = [(b, calls - o) for (b, calls), o in zip(buckets, old, strict=True)]
+            old = dict(called.get(verb, ()))
+            since = [(bound, calls - old.get(bound, 0.0)) for bound, calls in buckets]
             # Beyond the last bucket there is no p99.
             if (p99 := within(since, 0.99)) is not None:
                 found[f"p99 {verb}"] = round(p99, 6)

@@ -60,21 +60,17 @@ _FILE = Path("cluster")
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is in force beside a draft.
+    """What is in force beside a draft: policy files, and policy objects by name."""
 
-    `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
-    """
-
-    files: Sequence[tuple[str, str]]
+    files: Sequence[Source]
     objects: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A checked draft, and what is beside it."""
+    """A checked draft, and what was checked with it."""
 
     file: CheckedFile
-    beside: Sequence[Source]
     stored: Mapping[str, StoredObject]
     validation: Validation
 
@@ -131,9 +127,7 @@ def pods_of(text: str, namespace: str, uids: KnownUids, _schema: Schema) -> tupl
         return uids.get((kind, key))
 
     try:
-        data = text.encode()
-        is_json = data.lstrip().startswith((b"{", b"["))
-        contents = list(as_json(data, is_yaml=not is_json))
+        contents = list(as_json(text.encode(), is_yaml=False))
     except DocumentError as error:
         raise UserError(f"`pods` cannot be read: {error}") from None
     found = pods_in(contents, PodReader(Path("pods"), namespace, MOST_PODS), known)
@@ -161,7 +155,7 @@ def begin(
     if any(each.severity == "error" for each in checked.told):
         return TriedDraft(checked.told, 0, 0, 0, ())
     files = [each.checked.file for each in checked.stored.values()]
-    before = Validator(schema).validate(checked.beside, files)
+    before = Validator(schema).validate(beside.files, files)
     policies = [enforced(each, checked.stored) for each in (before, checked.validation)]
     read = needs_of(each for found in policies for each in found.policies)
     objects = ClusterObjects(ObjectCodec(schema, read.annotations))
@@ -223,11 +217,11 @@ def _begun() -> _Trial:
 def _checked(beside: Beside, draft: DraftText, schema: Schema) -> _Checked:
     """A draft and what is beside it; the first policy of a name counts, so its own come first."""
     stored = {name: check_stored(name, raw, schema) for name, raw in beside.objects.items()}
-    own, others = Source(draft.name, draft.text), [Source(*file) for file in beside.files]
+    own = Source(draft.name, draft.text)
     files = [each.checked.file for each in stored.values()]
-    validation = Validator(schema).validate([own, *others], files)
+    validation = Validator(schema).validate([own, *beside.files], files)
     found = next(each for each in validation.files if each.source is own)
-    return _Checked(found, others, stored, validation)
+    return _Checked(found, stored, validation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,10 @@ from grammar.messages.texts import shown
 from server.http.places import address_of
 from server.view.routes import API, ROUTES
 
-_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+# The kinds of questions to the API server: the version of their API, and the name.
+_Kind = tuple[str, str]
+_TOKENS: _Kind = ("authentication.k8s.io/v1", "TokenReview")
+_ACCESS: _Kind = ("authorization.k8s.io/v1", "SubjectAccessReview")
 # What was answered holds for so long; a token that was not accepted is asked about again sooner.
 _KEPT_SECONDS, _REFUSED_SECONDS = 60.0, 5.0
 # While there is no newer answer, it holds for so long, and is asked for again after that.
@@ -120,9 +122,7 @@ class ViewAccess:
         if known is None and digest in self._refused:
             raise _unauthorized("the API server does not accept this token")
         client = _client(known.status.user) if known is not None else ("address", address_of(host))
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
-        whole = {**body, "spec": {"token": token}}
-        status = await self._review(self._users, digest, client, _TOKENS, whole)
+        status = await self._review(self._users, digest, client, _TOKENS, {"token": token})
         if not status.authenticated:
             self._users.pop(digest, None)
             self._refused[digest] = None
@@ -139,17 +139,16 @@ class ViewAccess:
             "extra": user.extra,
             "resourceAttributes": about,
         }
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        key, whole = (digest, namespace), {**body, "spec": spec}
-        return (await self._review(self._rights, key, _client(user), _ACCESS, whole)).allowed
+        key, client = (digest, namespace), _client(user)
+        return (await self._review(self._rights, key, client, _ACCESS, spec)).allowed
 
     async def _review(
         self,
         reviews: _Reviews,
         key: Hashable,
         client: _Client,
-        path: str,
-        body: Mapping[str, object],
+        kind: _Kind,
+        spec: Mapping[str, object],
     ) -> _ReviewStatus:
         """The answer that is known, or a new one; the known one where there is no new one."""
         known, now = reviews.get(key), self._clock()
@@ -159,7 +158,7 @@ class ViewAccess:
             # Others need not wait for the new one.
             known.until = now + _AGAIN_SECONDS
         try:
-            status = await self._ask(client, path, body)
+            status = await self._ask(client, kind, spec)
         except web.HTTPException:
             if known is None:
                 raise
@@ -180,23 +179,21 @@ class ViewAccess:
             return own.try_take()
         return own.try_take() and self._all[client[0]].try_take()
 
-    async def _ask(self, client: _Client, path: str, body: Mapping[str, object]) -> _ReviewStatus:
+    async def _ask(self, client: _Client, kind: _Kind, spec: Mapping[str, object]) -> _ReviewStatus:
         if not self._may_ask(client):
             raise web.HTTPTooManyRequests(
                 text="too many users at once are unknown: try again in a second\n"
             )
-        encoded = msgspec.json.encode(body)
+        version, name = kind
+        path, seconds = f"/apis/{version}/{name.lower()}s", _REVIEW_SECONDS
+        body = msgspec.json.encode({"apiVersion": version, "kind": name, "spec": spec})
         try:
-            found = await self._api.request(
-                "POST", path, body=encoded, timeout_seconds=_REVIEW_SECONDS
-            )
+            found = await self._api.request("POST", path, body=body, timeout_seconds=seconds)
             return msgspec.json.decode(found, type=_Review).status
-        except ApiError as error:
-            why = f"{error}"
-            if error.status == 403:
-                why += " (apply deploy/rbac/view, or `rbac.view` of the chart)"
         except EngineError as error:
             why = f"{error}"
+            if isinstance(error, ApiError) and error.status == 403:
+                why += " (apply deploy/rbac/view, or `rbac.view` of the chart)"
         except ValueError:
             why = "the API server gives no review"
         raise web.HTTPServiceUnavailable(text=f"cannot ask who you are: {why}\n")
