@@ -130,7 +130,7 @@ class ObjectBuilder:
         fields = self._fields("Namespace", item, _NAMESPACE_FIELDS)
         given = {name: self._map(fields, name) for name in _NAMESPACE_FIELDS}
         built = namespace_object(item.name)
-        return built | {"metadata": _merged(built["metadata"], given)}
+        return built | {"metadata": merged(built["metadata"], given)}
 
     def _node(self, item: TestObject) -> Object:
         """Ready, a day old, with 8 cpu, 32Gi and 110 pods. Raises BadTestError."""
@@ -241,7 +241,7 @@ class ObjectBuilder:
                 field = self._schema.field(record, part)
                 assert field is not None, "both kinds have these"
                 value = self._reader.json(fields[part].value, field.type)
-                built = _merged(built, {part: value})
+                built = merged(built, {part: value})
         return built
 
     def _refuse(self, outside: Mapping[str, str], field: MapEntry | None) -> None:
@@ -314,11 +314,13 @@ def _unsettable(name: str, field: MapEntry, hint: str) -> BadTestError:
     return bad_test(f"a test cannot set `{name}`", field.key.span, hint)
 
 
-def _merged(under: Json, over: Json) -> Json:
-    """Maps are merged, key by key; of other values the second counts."""
-    if isinstance(under, dict) and isinstance(over, dict):
-        return under | {k: _merged(under.get(k), v) for k, v in over.items()}
-    return over
+def merged(under: Any, over: Any) -> Any:
+    """A value after a JSON merge patch, RFC 7396."""
+    if not isinstance(over, dict):
+        return over
+    made = dict(under) if isinstance(under, dict) else {}
+    made |= {key: merged(made.get(key), each) for key, each in over.items()}
+    return {key: each for key, each in made.items() if key not in over or each is not None}
 
 
 # ---- the values of fields

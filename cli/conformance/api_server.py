@@ -19,7 +19,8 @@ from typing import Any
 
 from aiohttp import web
 
-from cli.conformance.exchange import ConformanceCluster, Json, merge_patched
+from cli.conformance.exchange import ConformanceCluster, Json
+from cli.written_objects import merged
 
 _KINDS = {"nodes": "Node", "pods": "Pod"}
 _VERBS = ["get", "list", "watch"]
@@ -99,7 +100,7 @@ class StandInApi:
         if resource.endswith("accessreviews"):
             return web.json_response({**given, "status": {"allowed": True}}, status=201)
         if request.method == "PATCH":
-            patched = _edited if isinstance(given, list) else merge_patched
+            patched = _edited if isinstance(given, list) else merged
             given = patched(held.get(key, {}), given)
         status = 201 if request.method == "POST" else 200
         return web.json_response(self.add(resource, given), status=status)

@@ -29,7 +29,7 @@ import msgspec
 import yaml
 
 from cli.command import CommandError
-from cli.written_objects import objects_of
+from cli.written_objects import merged, objects_of
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import objects_in
 from grammar.meaning.schema import load_schema
@@ -194,22 +194,9 @@ def body(case: Case, cluster: ConformanceCluster, pod: Json, *, names: bool) -> 
         items = [_padded(_sent(node), case.node_bytes) for node in nodes]
         made = {"Pod": _sent(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
     if case.change:
-        made = merge_patched(made, case.change)
+        made = merged(made, case.change)
     # Callers wrote the keys of the protocol so before Kubernetes 1.9.
     return {key.lower(): value for key, value in made.items()} if case.lower_case else made
-
-
-def merge_patched(value: Any, patch: Any) -> Any:
-    """The value after a JSON merge patch, RFC 7396."""
-    if not isinstance(patch, dict):
-        return patch
-    made = dict(value) if isinstance(value, dict) else {}
-    for key, each in patch.items():
-        if each is None:
-            made.pop(key, None)
-        else:
-            made[key] = merge_patched(made.get(key), each)
-    return made
 
 
 def _sent(item: Json) -> Json:
