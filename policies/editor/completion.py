@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal as OneOf
 from typing import get_args
 
@@ -51,7 +52,11 @@ def macro_variables(
         # `operand . macro ( variable ,`
         if lexemes[index].text != "(" or lexemes[index - 2].text != ".":
             continue
-        macro, named = lexemes[index - 1].text, _named(lexemes, index + 1, end)
+        words = takewhile(
+            lambda at: lexemes[at].kind == "word" and lexemes[at + 1].text == ",",
+            range(index + 1, end - 1, 2),
+        )
+        macro, named = lexemes[index - 1].text, [*words]
         target = type_of(last_operand(lexemes, index - 2), environment)
         if macro not in _MACROS or not named or target is None:
             continue
@@ -61,16 +66,6 @@ def macro_variables(
             found[name] = lexemes.span(at, at)
             environment = replace(environment, variables={**environment.variables, name: type_})
     return environment, found
-
-
-def _named(lexemes: Lexemes, start: int, end: int) -> list[int]:
-    """The words from a position on, each with a comma after it."""
-    found: list[int] = []
-    for at in range(start, end - 1, 2):
-        if lexemes[at].kind != "word" or lexemes[at + 1].text != ",":
-            break
-        found.append(at)
-    return found
 
 
 def type_of(text: str, environment: Environment) -> Type | None:
@@ -372,7 +367,12 @@ def field_name(field: Field) -> str:
 
 def about_field(field: Field, owner: str) -> list[str]:
     """The documentation of a field, and its expression over the text `owner`."""
-    return [text for text in (field.doc, _note(field, owner)) if text]
+    note = ""
+    if field.derived is not None:
+        note = f"= {_SELF.sub(lambda _: owner, field.derived)}"
+    elif field.native and not field.doc.startswith(COLUMN_OF):
+        note = "computed by the engine"
+    return [text for text in (field.doc, note) if text]
 
 
 def _sentences(field: Field, owner: str) -> str:
@@ -380,13 +380,6 @@ def _sentences(field: Field, owner: str) -> str:
     about = [f"`{text}`" if text.startswith("=") else text for text in about_field(field, owner)]
     default = absent(field)
     return "\n".join([*about, f"If absent: {default}."] if default else about)
-
-
-def _note(field: Field, owner: str) -> str:
-    if field.derived is not None:
-        return f"= {_SELF.sub(lambda _: owner, field.derived)}"
-    is_computed = field.native and not field.doc.startswith(COLUMN_OF)
-    return "computed by the engine" if is_computed else ""
 
 
 def absent(field: Field) -> str:

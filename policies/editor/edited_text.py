@@ -223,7 +223,10 @@ def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning 
                 place = found.source, parameter.name_span
                 return Meaning(cursor.span, print_parameter(parameter), (), place)
         return None
-    return None if _is_keyword(cursor) else _of_name(document, cursor)
+    # A word of clauses elsewhere may be a name here.
+    terminal = next((t for t, word in keywords().items() if word == cursor.token.text), None)
+    is_word = terminal is not None and terminal in accepts(cursor.code)
+    return None if is_word else _of_name(document, cursor)
 
 
 def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
@@ -236,13 +239,6 @@ def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
     # Spaces keep the places. The variables that a word may declare need a few lexemes after it.
     lexemes = Lexemes(" " * start + text[start : token.end + 200])
     return _Cursor(lexemes, lexemes.at(token.start), known.place.code(text), known)
-
-
-def _is_keyword(cursor: _Cursor) -> bool:
-    """Whether the word is one of clauses here; elsewhere the same word may be a name."""
-    terminals = {word: terminal for terminal, word in keywords().items()}
-    terminal = terminals.get(cursor.token.text)
-    return terminal is not None and terminal in accepts(cursor.code)
 
 
 # ---- strings: policies and keys
