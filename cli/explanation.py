@@ -19,7 +19,6 @@ from engine.explanation.document import (
     PodDecision,
     PodExplanation,
     ReadValue,
-    ScoreTerm,
     TracedExpression,
 )
 from engine.explanation.written import count_lines
@@ -110,8 +109,14 @@ def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
     has_rows = wide or found.nodes <= _LISTED
     yield _listed(found) if has_rows else by_reason(found)
     yield ""
-    passing = passed(found.passing, found.nodes, found.heldBack)
-    yield from _beside_unfit(found, passing, reasons=not has_rows)
+    if found.caveat != CAVEAT:
+        yield f"note: {found.caveat.removesuffix(f'; {CAVEAT}')}"
+    passing, unfit = passed(found.passing, found.nodes, found.heldBack), found.unfit_passing
+    yield f"{passing}; kube-scheduler's own plugins reject {unfit} of them" if unfit else passing
+    if found.unfit and not has_rows:
+        rows = [(each.nodes, each.text, named(each.names, NAMED)) for each in found.unfit]
+        yield ""
+        yield table("nodes", "kube-scheduler's own reason", "which", rows=rows)
     if wide or not found.passing:
         # What each clause keeps the pod from, and without which of them more nodes would pass.
         if found.clauses:
@@ -119,19 +124,6 @@ def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
             yield _clauses(found)
         yield from _relaxations(found)
     yield from parts_of(found, after=True)
-
-
-def _beside_unfit(found: PodExplanation, passing: str, *, reasons: bool = True) -> Iterator[Part]:
-    """How many nodes pass, how many of them kube-scheduler's own plugins reject, and why."""
-    unfit = found.unfit_passing
-    if found.caveat != CAVEAT:
-        yield f"note: {found.caveat.removesuffix(f'; {CAVEAT}')}"
-    yield f"{passing}; kube-scheduler's own plugins reject {unfit} of them" if unfit else passing
-    if not reasons or not found.unfit:
-        return
-    rows = [(each.nodes, each.text, named(each.names, NAMED)) for each in found.unfit]
-    yield ""
-    yield table("nodes", "kube-scheduler's own reason", "which", rows=rows)
 
 
 def one_node(found: PodExplanation) -> Iterator[Part]:
@@ -216,8 +208,16 @@ def _value(read: ReadValue) -> str:
 def _scores(node: NodeExplanation) -> Iterator[Part]:
     yield ""
     yield f"score {node.score} of 10"
-    yield _score_table(node.terms)
-    for each in node.terms:
+    # A row for each score clause, and one for the sum.
+    rows, terms = [], node.terms
+    for each in terms:
+        name = f"{each.policy}: {each.clause}{', missing' if each.missing else ''}"
+        rows.append((name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}"))
+    total, adds = sum(each.weight for each in terms), sum(each.adds for each in terms)
+    rows.append(("sum, rounded to a whole number", f"{total:g}", "", f"{adds:.2f}"))
+    numbers = ("weight", "points", "adds")
+    yield table("score", *numbers, rows=rows, right=numbers)
+    for each in terms:
         if each.value is not None:
             yield ""
             yield f"{each.policy}: {each.clause}"
@@ -235,18 +235,6 @@ def _score_range(scores: Sequence[int]) -> str:
         return ""
     low, high = min(scores), max(scores)
     return f"score {low}" if low == high else f"score {low} to {high}"
-
-
-def _score_table(terms: Sequence[ScoreTerm]) -> Table:
-    """A row for each score clause of one node, and one for the sum."""
-    numbers = ("weight", "points", "adds")
-    rows = []
-    for each in terms:
-        name = f"{each.policy}: {each.clause}{', missing' if each.missing else ''}"
-        rows.append((name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}"))
-    total, adds = sum(each.weight for each in terms), sum(each.adds for each in terms)
-    rows.append(("sum, rounded to a whole number", f"{total:g}", "", f"{adds:.2f}"))
-    return table("score", *numbers, rows=rows, right=numbers)
 
 
 # ---- then and now

@@ -221,18 +221,17 @@ async def replicas(args: argparse.Namespace) -> AsyncIterator[Sequence[Replica]]
             if isinstance(error, ApiUnreachableError) and error.remedy:
                 hint = error.remedy
             raise CommandError(f"cannot find Placet's pods: {error}", hint) from None
-        yield [await _through(stack, client, args, pod) for pod in pods]
-
-
-async def _through(
-    stack: AsyncExitStack, client: ApiClient, args: argparse.Namespace, pod: str
-) -> Replica:
-    forward = PortForward(client, args.placet_namespace, pod, args.port)
-    path = await stack.enter_async_context(local_socket(forward))
-    session = aiohttp.ClientSession(
-        "http://127.0.0.1", connector=aiohttp.UnixConnector(str(path)), read_bufsize=_LONGEST_LINE
-    )
-    return Replica(pod, await stack.enter_async_context(session), forward)
+        found = list[Replica]()
+        for pod in pods:
+            forward = PortForward(client, args.placet_namespace, pod, args.port)
+            path = str(await stack.enter_async_context(local_socket(forward)))
+            session = aiohttp.ClientSession(
+                "http://127.0.0.1",
+                connector=aiohttp.UnixConnector(path),
+                read_bufsize=_LONGEST_LINE,
+            )
+            found.append(Replica(pod, await stack.enter_async_context(session), forward))
+        yield found
 
 
 async def _pods(client: ApiClient, args: argparse.Namespace) -> Sequence[str]:

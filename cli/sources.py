@@ -190,10 +190,7 @@ def question_namespace(args: argparse.Namespace, live: LiveCluster | None) -> st
     """The namespace of the pods that the command is about; empty for all."""
     if args.all_namespaces:
         return ""
-    name = pod_namespace(args)
-    if name or live is None:
-        return name
-    return live.namespace
+    return pod_namespace(args) or (live.namespace if live is not None else "")
 
 
 def pod_namespace(args: argparse.Namespace) -> str:

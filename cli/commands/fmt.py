@@ -83,9 +83,7 @@ def _put_difference(source: Source, text: str) -> None:
 
 def _formatted(source: Source) -> str | None:
     """The canonical text; None after the syntax errors were printed."""
-    file, found = parse_file(source)
-    if found:
-        file, found = with_hints(lambda: parse_file(source))
+    file, found = with_hints(lambda: parse_file(source))
     errors = [(d, source) for d in found if d.severity == "error"]
     if not errors:
         return format_file(file, source)

@@ -161,6 +161,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
 def _options(args: argparse.Namespace, file: Path | None) -> Options:
     """The options of the server: each flag that is one, and what several flags make together.
 
+    `file` is for a certificate that is kept in a Secret. Without any there is plain HTTP.
     Raises CommandError.
     """
     known = {each.name for each in fields(Options)}
@@ -169,10 +170,17 @@ def _options(args: argparse.Namespace, file: Path | None) -> Options:
     always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
     host, port = args.listen
     watches = not (args.demo or args.cluster or args.no_cluster)
+    tls, self_signed, clients = None, None, (args.client_ca, frozenset(args.client_name))
+    if file is not None:
+        own = tuple(dict.fromkeys(args.tls_name))
+        self_signed = SelfSigned(args.tls_secret, own, tuple(args.webhook_configuration))
+        tls = TlsFiles(file, file, *clients, self_signed.shown)
+    elif args.tls_cert is not None:
+        tls = TlsFiles(args.tls_cert, args.tls_key, *clients)
     made = {
         "host": host,
         "port": port,
-        "tls": _tls_files(args, file),
+        "tls": tls,
         "version": version(),
         "policies": _policies(args, watches=watches),
         "watches": watches,
@@ -190,7 +198,7 @@ def _options(args: argparse.Namespace, file: Path | None) -> Options:
         "scheduler": names[0] if names else DEFAULT_SCHEDULER,
         "frozen": Frozen.of(args.frozen_label, args.frozen_annotation),
         "policy_first": frozenset(args.policy_first),
-        "self_signed": _self_signed(args) if file is not None else None,
+        "self_signed": self_signed,
     }
     if "view_port" not in args.configuration.given:
         # Whoever lets the system choose a port runs several servers on one host.
@@ -199,22 +207,6 @@ def _options(args: argparse.Namespace, file: Path | None) -> Options:
         return Options(**{**given, **made})
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help-all") from None
-
-
-def _tls_files(args: argparse.Namespace, file: Path | None) -> TlsFiles | None:
-    """The files of the certificate; None is plain HTTP. `file` is for one kept in a Secret."""
-    names = frozenset(args.client_name)
-    if file is not None:
-        return TlsFiles(file, file, args.client_ca, names, _self_signed(args).shown)
-    if args.tls_cert is None:
-        return None
-    return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, names)
-
-
-def _self_signed(args: argparse.Namespace) -> SelfSigned:
-    """The certificate of `--tls-secret`."""
-    names = tuple(dict.fromkeys(args.tls_name))
-    return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
 
 
 def _policies(args: argparse.Namespace, *, watches: bool) -> list[Path]:

@@ -383,9 +383,7 @@ def _answered(session: ReplSession, text: str) -> int:
 
 
 def _type(session: ReplSession, line: Source) -> int:
-    trees, found = parse_rules(line)
-    if found:
-        trees, found = with_hints(lambda: parse_rules(line))
+    trees, found = with_hints(lambda: parse_rules(line))
     if errors := [(d, line) for d in found if d.severity == "error"]:
         raise FindingsError(errors)
     items, known = [TypedItem(tree, line) for tree in trees], session.typed
