@@ -221,11 +221,11 @@ class _Server:
         background, replica, enforced = self._background, self._replica, deciding.enforced
         metrics = background.metrics
         history = History(replica, self._options.history, background.log)
-        states = PolicyStates(replica, engine, source, journal, enforced, source.policies, history)
         status = partial(self._status, deciding, credentials)
         background.supervisor.start("metrics", lambda: metrics.follow(status, deciding.samples))
-        explainer = Explainer(replica, engine, journal, source.pods_named, self._schema, enforced)
-        overview = Overview(replica, engine, source, explainer, states)
+        explainer = Explainer(replica, engine, journal, source, self._schema, enforced)
+        states = PolicyStates(explainer, history)
+        overview = Overview(explainer, states)
         samples = SampledNumbers(source, overview.fills, metrics.rejections, metrics.durations)
         if self._options.view_port is not None:
             # It asks the cluster, whose client is closed after it.
@@ -234,7 +234,6 @@ class _Server:
             # A trial keeps a cluster from one part to the next.
             self.process(_NICEST, DRAFT_MEMORY_MIB, kept_mib=DRAFT_MEMORY_MIB),
             explainer,
-            source,
             lambda: asyncio.to_thread(texts_of, [*engine.tables.values()], Timestamp.now().nanos),
         )
         differences = source.compare if isinstance(source, ClusterRuntime) else None

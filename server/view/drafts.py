@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterCopy, DataText, copied
-from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.cache.tallies import Scope
-from engine.decision.verb_call import ClusterState
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
 from engine.simulation.result import SimulationAnswer, answer_of, played
@@ -49,32 +47,15 @@ _STEP_SECONDS, _REST_SECONDS = 0.008, 0.001
 _PODS_OF_A_PORTION = 32
 
 
-class WholeCluster(ClusterState, Protocol):
-    """The cluster that a server knows; `pods_on` and `documents` raise EngineError."""
-
-    def policies(self) -> Mapping[str, bytes] | None:
-        """The JSON of policy objects by name."""
-        ...
-
-    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
-        """The JSON of the pods on a node by `namespace/name`."""
-        ...
-
-    def documents(self, needs: Needs) -> AsyncIterator[bytes]:
-        """The objects of the cluster in parts, as JSON."""
-        ...
-
-
 @dataclass(eq=False, slots=True)
 class Drafts:
     """The drafts and simulations of one replica, one of each at a time; owners take turns.
 
-    `data` gives the tables that policies read.
+    `here` explains, and knows the replica. `data` gives the tables that policies read.
     """
 
     process: CheckingProcess
-    explainer: Explainer
-    cluster: WholeCluster
+    here: Explainer
     data: Callable[[], Awaitable[Mapping[str, DataText]]]
     _drafts: Line = field(default_factory=lambda: Line("draft", _MOST_SECONDS), init=False)
     _simulations: Line = field(default_factory=lambda: Line("simulation"), init=False)
@@ -105,7 +86,7 @@ class Drafts:
             if body.cluster is not None:
                 await self._run(trial.take, body.cluster.encode())
             else:
-                async for part in self.cluster.documents(begun):
+                async for part in self.here.cluster.documents(begun):
                     await self._run(trial.take, part)
             return await self._run(trial.finish)
 
@@ -114,11 +95,11 @@ class Drafts:
         body: PastedPod = asked.body
         async with self._drafts.turn(asked.reader.owner):
             pod = await self._run(trial.pod_of, body.text, body.pod)
-        return await self.explainer.place(pod, body.node, asked.reader)
+        return await self.here.place(pod, body.node, asked.reader)
 
     def _beside(self) -> trial.Beside:
         """The policies in force."""
-        files, objects = self.explainer.enforced().validation.files, self.cluster.policies() or {}
+        files, objects = self.here.enforced().validation.files, self.here.cluster.policies() or {}
         sources = [each.source for each in files if not each.private]
         own = [each for each in sources if each.name not in objects]
         return trial.Beside(own, dict(objects))
@@ -142,13 +123,13 @@ class Drafts:
         question: SimulationQuestion = asked.body
         if sum(each.count for each in question.addNodes) > MOST_ADDED:
             raise UserError(f"`addNodes` has more than {MOST_ADDED} nodes")
-        self.cluster.snapshot()
+        self.here.cluster.snapshot()
         async with self._simulations.turn(asked.reader.owner):
             pods = await self._pods(question, asked.reader.owner)
             bodies = dict[str, bytes | msgspec.Raw]()
             for node in question.drain:
-                if self.cluster.snapshot().node(node) is not None:
-                    bodies.update(await self.cluster.pods_on(node))
+                if self.here.cluster.snapshot().node(node) is not None:
+                    bodies.update(await self.here.cluster.pods_on(node))
             change = WhatIf(question.addNodes, question.drain, bodies)
             with _young_garbage_only():
                 return await self._simulated(question, change, pods)
@@ -161,27 +142,27 @@ class Drafts:
         where = question.namespace or DEFAULT_NAMESPACE
         async with self._drafts.one(owner):
             found, wanted = await self._run(trial.pods_of, text, where, {})
-            work = _uids(self.cluster.pods, wanted)
-            if uids := await done(work, 0.0, self.explainer.clock, STEP_SECONDS):
+            work = _uids(self.here.cluster.pods, wanted)
+            if uids := await done(work, 0.0, self.here.clock, STEP_SECONDS):
                 found, _ = await self._run(trial.pods_of, text, where, uids)
             return found
 
     async def _simulated(
         self, question: SimulationQuestion, change: WhatIf, pods: PodList | None
     ) -> Callable[[], SimulationAnswer]:
-        engine = self.explainer.engine
+        engine = self.here.engine
         options = SimulationOptions(
             weight=question.weight,
             plugins=question.pluginScores,
             most=MOST_PODS,
             portion=STEP_SECONDS,
-            real=self.explainer.clock,
+            real=self.here.clock,
             tables=engine.tables,
             exemptions=engine.exemptions,
         )
         held = {pod: node for part in engine.parts for pod, node in part.held_pods().items()}
         # Nothing is kept of the copy but the answer.
-        with closing(await self._done(copied(self.cluster.pods))) as copy:
+        with closing(await self._done(copied(self.here.cluster.pods))) as copy:
             cluster = ClusterCopy(copy, read_at=Timestamp.now())
             if pods is None and not question.drain:
                 pods = await self._done(_waiting(copy, question.namespace))
@@ -191,12 +172,12 @@ class Drafts:
             made = await self._done(played(ready.simulation, ready.changed))
             # To give the copy back is a step by itself.
             await asyncio.sleep(0)
-        notes, replica = pods.notes if pods is not None else (), self.explainer.replica
+        notes, replica = pods.notes if pods is not None else (), self.here.replica
         answer = partial(answer_of, ready.simulation, made, ready.changed, notes, replica)
         return lambda: msgspec.structs.replace(answer(), held=held)
 
     async def _done(self, work: Work[T]) -> T:
-        return await done(work, _REST_SECONDS, self.explainer.clock, _STEP_SECONDS / 2)
+        return await done(work, _REST_SECONDS, self.here.clock, _STEP_SECONDS / 2)
 
 
 @contextmanager

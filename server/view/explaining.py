@@ -7,14 +7,18 @@ wait. It asks the engine, offers nothing and records nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
+import msgspec
 from aiohttp import web
 
 from engine.cache.cluster_copy import NamedPod
+from engine.cache.informers import Needs
 from engine.decision.journal import Journal
+from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.explanation.document import PodExplanation, decided
@@ -31,18 +35,34 @@ from server.view.turns import Line, done
 _REST_SECONDS = 0.005
 
 
+class WholeCluster(ClusterState, Protocol):
+    """The cluster that a server knows; what is awaited raises EngineError."""
+
+    def policies(self) -> Mapping[str, bytes] | None:
+        """The JSON of policy objects by name; None while they are not known."""
+        ...
+
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """The whole JSON of pods by `namespace/name`, without those that are gone."""
+        ...
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`."""
+        ...
+
+    def documents(self, needs: Needs) -> AsyncIterator[bytes]:
+        """The objects of the cluster in parts, as JSON."""
+        ...
+
+
 @dataclass(eq=False, slots=True)
 class Explainer:
-    """The explanations of one replica. `enforced` gives what is in force at this time.
-
-    `pods_named` gives the whole JSON of pods by `namespace/name`, without those that are gone; it
-    raises EngineError.
-    """
+    """The explanations of one replica. `enforced` gives what is in force at this time."""
 
     replica: str
     engine: Engine
     journal: Journal
-    pods_named: Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
+    cluster: WholeCluster
     schema: Schema
     enforced: Callable[[], EnforcedPolicies]
     clock: Callable[[], float] = time.monotonic
@@ -103,7 +123,7 @@ class Explainer:
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
         key = f"{namespace}/{name}"
-        found = await self.pods_named((key,))
+        found = await self.cluster.pods_named((key,))
         if key not in found:
             raise web.HTTPNotFound(
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"

@@ -19,8 +19,6 @@ from cachetools import TTLCache
 from engine.cache.node_table import NodeTable, NodeWithPods, Snapshot, is_ready
 from engine.decision.part import Sums, summed
 from engine.decision.registry import Registry
-from engine.decision.verb_call import ClusterState
-from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.fills import BoundFill, fill_of_cards, selects
 from engine.facts import Cause
@@ -70,10 +68,7 @@ _KnownCause = tuple[float, Cause | None, str]
 class Overview:
     """The overview of one replica. Its answers raise NotSyncedError."""
 
-    _replica: str
-    _engine: Engine
-    _cluster: ClusterState
-    _explainer: Explainer
+    here: Explainer
     _states: PolicyStates
     clock: Callable[[], float] = time.monotonic
     # By the label that was asked for; by the uid of a pod and the set of policies.
@@ -101,13 +96,13 @@ class Overview:
     async def at_a_glance(self, asked: ViewQuestion) -> ReplicaOverview:
         """The nodes by a label, and the numbers of pods."""
         label = asked.query["label"][:_LONGEST_LABEL] if "label" in asked.query else None
-        snapshot = self._cluster.snapshot()
+        snapshot = self.here.cluster.snapshot()
         async with self._looking:
             if label not in self._nodes:
                 self._nodes[label] = await self._done(self._nodes_by(snapshot.table, label))
             nodes = self._nodes[label]
         return ReplicaOverview(
-            replica=self._replica,
+            replica=self.here.replica,
             at=Timestamp.now().to_second(),
             nodes=nodes,
             pods=sum(nodes.pods) + len(snapshot.strays),
@@ -117,13 +112,13 @@ class Overview:
 
     async def waiting(self, _asked: ViewQuestion) -> WaitingList:
         """The pods that wait, and why, as far as that is worked out."""
-        snapshot = self._cluster.snapshot()
+        snapshot = self.here.cluster.snapshot()
         async with self._causing:
             groups = await self._done(_waiting_groups(snapshot))
             listed, more = groups[:_MOST_WAITING], sum(n for _, n in groups[_MOST_WAITING:])
             ends, complete = self.clock() + _WORK_SECONDS, True
             for pod, _ in listed:
-                key = pod.uid, self._engine.registry
+                key = pod.uid, self.here.engine.registry
                 known = self._causes.get(key)
                 if known is None or self.clock() - known[0] >= _KEPT_SECONDS:
                     if not (complete := self.clock() < ends):
@@ -131,7 +126,7 @@ class Overview:
                     found = await self._cause_of(pod)
                     self._causes[key] = self.clock(), *found
         pods = [self._waiting_pods(*group) for group in listed]
-        return WaitingList(self._replica, pods, more, complete=complete)
+        return WaitingList(self.here.replica, pods, more, complete=complete)
 
     async def fills(self) -> FillList:
         """The bounds, the fullest first."""
@@ -139,7 +134,7 @@ class Overview:
             if (known := self._bounds.get(None)) is None:
                 found = await self._seen_bounds()
                 at = Timestamp.now().to_second()
-                known = self._bounds[None] = FillList(self._replica, at, found)
+                known = self._bounds[None] = FillList(self.here.replica, at, found)
             return known
 
     async def _done(self, work: Work[T]) -> T:
@@ -162,7 +157,7 @@ class Overview:
             load = _percent(view, "cpu"), _percent(view, "memory")
             figures.append((*load, len(view.pods or ()), self._cards_of(view), state))
             yield
-        has_cards = any(each.of(CardsProgram) for each in self._engine.registry.programs)
+        has_cards = any(each.of(CardsProgram) for each in self.here.engine.registry.programs)
         cpu, memory, pods, cards, states = zip(*figures, strict=True) if figures else [()] * 5
         return NodesInShort(
             label=label,
@@ -179,7 +174,7 @@ class Overview:
 
     def _cards_of(self, node: NodeWithPods) -> int:
         """The part of a node's cards that is in use, in percent; -1 without cards."""
-        found = summed(self._engine.parts, node).values()
+        found = summed(self.here.engine.parts, node).values()
         return max((100 * used // total for total, used in found if total), default=-1)
 
     # ---- the pods that wait
@@ -187,7 +182,7 @@ class Overview:
     async def _cause_of(self, pod: Peer) -> tuple[Cause | None, str]:
         """Why a pod waits, or why that is not known."""
         try:
-            document = await self._explainer.explain(pod.namespace, pod.name)
+            document = await self.here.explain(pod.namespace, pod.name)
             return (await asyncio.to_thread(document)).cause, ""
         except web.HTTPException as error:
             return None, (error.text or "").strip()
@@ -195,7 +190,7 @@ class Overview:
             return None, str(error)
 
     def _waiting_pods(self, pod: Peer, number: int) -> WaitingPods:
-        _, cause, problem = self._causes.get((pod.uid, self._engine.registry), (0.0, None, ""))
+        _, cause, problem = self._causes.get((pod.uid, self.here.engine.registry), (0.0, None, ""))
         since = None if pod.created is None else str(pod.created)
         is_asked = pod.unscheduled is not None and bool(pod.unscheduled.message)
         return WaitingPods(key_of(pod), number, since, is_asked, cause, problem)
@@ -203,11 +198,11 @@ class Overview:
     # ---- bounds
 
     async def _seen_bounds(self) -> Sequence[BoundFill]:
-        snapshot = self._cluster.snapshot()
+        snapshot = self.here.cluster.snapshot()
         found: dict[tuple[object, ...], BoundFill] = {}
         for pod in await self._done(self._sample(snapshot)):
             try:
-                bounds = await self._explainer.fills(pod.namespace, pod.name)
+                bounds = await self.here.fills(pod.namespace, pod.name)
             except (web.HTTPException, EngineError):
                 # What cannot be decided about a pod is told where one asks about it.
                 continue
@@ -219,13 +214,13 @@ class Overview:
 
     def _cards(self, table: NodeTable) -> Work[Sequence[BoundFill]]:
         """The cards of each clause, by amount."""
-        programs = self._engine.registry.programs
+        programs = self.here.engine.registry.programs
         policies = {c.name: p.address for p in reversed(programs) for c in p.of(CardsProgram)}
         found = dict[str, dict[str, Sums]]()
         for name in table.rows if policies else ():
             view = table.node(name)
             assert view is not None, "the names are those of the table"
-            for key, its in summed(self._engine.parts, view).items():
+            for key, its in summed(self.here.engine.parts, view).items():
                 if its[0]:
                     found.setdefault(key, {})[name] = its
             yield
@@ -238,7 +233,7 @@ class Overview:
 
     def _sample(self, snapshot: Snapshot) -> Work[Sequence[Peer]]:
         """Pods of each policy that counts, one of a workload: those that wait before others."""
-        registry, seen, of = self._engine.registry, set[tuple[str, str]](), Counter[Program]()
+        registry, seen, of = self.here.engine.registry, set[tuple[str, str]](), Counter[Program]()
         programs = [p for p in registry.programs if any(c.count.weight is None for c in p.counts)]
         frame, chosen = Frame(None, Timestamp.now(), slots=registry.slots), list[Peer]()
         for pod in waiting_first(snapshot) if programs else ():

@@ -14,9 +14,7 @@ from cachetools import TTLCache
 
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
-from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
-from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.fills import selects
 from engine.objects.peer import Peer, PeerReads, key_of, values_at
@@ -40,6 +38,7 @@ from server.answers import (
     State,
     problems,
 )
+from server.view.explaining import Explainer
 from server.view.history import History
 from server.view.policy_yaml import as_written, position_in
 from server.view.routes import Answer, ViewQuestion
@@ -91,17 +90,9 @@ _Known = tuple[PolicySummary, CheckedFile, Sequence[Diagnostic]]
 
 @dataclass(eq=False, slots=True)
 class PolicyStates:
-    """The policies of one replica. `objects` gives the JSON of policy objects by name.
+    """The policies of one replica, which `here` knows; `seen` keeps their edits."""
 
-    `seen` keeps the edits of policies.
-    """
-
-    replica: str
-    engine: Engine
-    cluster: ClusterState
-    journal: Journal
-    read: Callable[[], EnforcedPolicies]
-    objects: Callable[[], Mapping[str, bytes] | None]
+    here: Explainer
     seen: History
     _selected: TTLCache[Registry, Mapping[str, _Selected]] = field(
         default_factory=lambda: TTLCache(1, _KEPT_SECONDS), init=False
@@ -110,7 +101,9 @@ class PolicyStates:
 
     def look(self) -> None:
         """Has the history see the policies of now."""
-        self.seen.look(self.read(), self.objects() or {}, Timestamp.now().to_second())
+        self.seen.look(
+            self.here.enforced(), self.here.cluster.policies() or {}, Timestamp.now().to_second()
+        )
 
     def edits(self) -> Sequence[PolicyEdit]:
         """The last edits of policies, the newest first."""
@@ -126,13 +119,13 @@ class PolicyStates:
         now = await self._now()
         every = (summary for summary, _, _ in _every(now))
         return lambda: PolicyList(
-            self.replica, now.at, sorted(every, key=lambda each: (each.address, each.origin))
+            self.here.replica, now.at, sorted(every, key=lambda each: (each.address, each.origin))
         )
 
     async def policy(self, asked: ViewQuestion) -> Callable[[], PolicyDetail]:
         """One policy: the text, diagnostics, and the numbers of pods. Raises HTTPNotFound."""
         now, address = await self._now(), "/".join(asked.names.values())
-        may_list, audit = asked.reader.may_list, self.engine.audits.log.policies.get(address)
+        may_list, audit = asked.reader.may_list, self.here.engine.audits.log.policies.get(address)
 
         def make() -> PolicyDetail:
             known = next((each for each in _every(now) if each[0].address == address), None)
@@ -149,7 +142,7 @@ class PolicyStates:
             position = source.position if raw is None else position_in(text, source)
             return PolicyDetail(
                 **msgspec.structs.asdict(summary),
-                replica=self.replica,
+                replica=self.here.replica,
                 text=text,
                 diagnostics=problems(diagnostics, position),
                 audit=audit,
@@ -161,7 +154,7 @@ class PolicyStates:
 
     async def _pods(self) -> Mapping[str, _Selected]:
         """By policy the pods that it selects, those that wait first; none while none is known."""
-        registry, exempts = self.engine.registry, self.engine.exemptions.exempts
+        registry, exempts = self.here.engine.registry, self.here.engine.exemptions.exempts
         found = dict[str, _Selected]()
         # Of pods that are alike in what policies of a namespace read, one is evaluated.
         of = defaultdict[tuple[str | None, PeerReads], list[Program]](list)
@@ -171,7 +164,8 @@ class PolicyStates:
             of[each.namespace, by.pod if by else frozenset()].append(each)
 
         def work() -> Work[None]:
-            snapshot, there = self.cluster.snapshot(), defaultdict[str | None, list[Peer]](list)
+            snapshot = self.here.cluster.snapshot()
+            there = defaultdict[str | None, list[Peer]](list)
             frame = Frame(None, Timestamp.now(), slots=registry.slots)
             for pod in waiting_first(snapshot):
                 for namespace in (None, pod.namespace) if not exempts(pod) else ():
@@ -204,10 +198,10 @@ class PolicyStates:
         self.look()
         return _Now(
             Timestamp.now().to_second(),
-            self.read(),
-            {each.address: each for each in policies_in_force(self.engine)},
-            _overruled(self.journal),
-            self.objects() or {},
+            self.here.enforced(),
+            {each.address: each for each in policies_in_force(self.here.engine)},
+            _overruled(self.here.journal),
+            self.here.cluster.policies() or {},
             {each.address: each for each in self.seen.edits},
             selected,
         )

@@ -204,26 +204,12 @@ class Parts:
 def explainer_of(parts: Parts) -> Explainer:
     cluster = parts.cluster
     return Explainer(
-        parts.replica,
-        parts.engine,
-        parts.journal,
-        cluster.pods_named,
-        SCHEMA,
-        lambda: cluster.enforced,
+        parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster.enforced
     )
 
 
 def states_of(parts: Parts) -> PolicyStates:
-    cluster = parts.cluster
-    return PolicyStates(
-        parts.replica,
-        parts.engine,
-        cluster.state,
-        parts.journal,
-        lambda: cluster.enforced,
-        cluster.policies,
-        parts.history,
-    )
+    return PolicyStates(explainer_of(parts), parts.history)
 
 
 @asynccontextmanager
@@ -239,9 +225,10 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
 
 def view_over(parts: Parts, access: ViewAccess | None = None) -> web.Application:
     """The application of a view."""
-    explainer, states = explainer_of(parts), states_of(parts)
-    drafts = Drafts(parts.process, explainer, parts.cluster, parts.tables)
-    overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
+    explainer = explainer_of(parts)
+    states = PolicyStates(explainer, parts.history)
+    drafts = Drafts(parts.process, explainer, parts.tables)
+    overview = Overview(explainer, states)
 
     async def drift(_: ViewQuestion) -> DriftDocument:
         why = "this server watches no cluster"

@@ -275,9 +275,7 @@ async def test_a_sample_has_the_numbers_of_its_minute() -> None:
     parts = Parts(
         Journal(), cluster=Cluster(text, engine_over(text, cache), known, state=Known(cache))
     )
-    overview = Overview(
-        "r", parts.engine, parts.cluster.state, explainer_of(parts), states_of(parts)
-    )
+    overview = Overview(explainer_of(parts), states_of(parts))
     rejected, calls = {("web", "all"): 5}, {"filter": [(0.01, 10.0), (float("inf"), 10.0)]}
     samples = SampledNumbers(Known(cache), overview.fills, lambda: rejected, calls.copy)
     rejected[("web", "all")] = 12
