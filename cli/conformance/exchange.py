@@ -222,22 +222,16 @@ def _preemption(
     for node in nodes:
         name = node["metadata"]["name"]
         found = [each for each in cluster.bound if each["spec"]["nodeName"] == name]
-        found = found or [_victim(name)]
+        if not found:
+            other = merged(own_cluster().bound[0], {"spec": {"nodeName": name}})
+            own = {"name": f"running-on-{name}", "uid": f"uid-of-running-on-{name}"}
+            found = [merged(other, {"metadata": own})]
         pods = [{"UID": each["metadata"]["uid"]} if names else _sent(each) for each in found]
         # A PodDisruptionBudget protects one on the first node.
         victims[name] = {"Pods": pods, "NumPDBViolations": int(not victims)}
     both: Json = {"NodeNameToVictims": None, "NodeNameToMetaVictims": None}
     both["NodeNameToMetaVictims" if names else "NodeNameToVictims"] = victims
     return {"Pod": pod, **both}
-
-
-def _victim(node: str) -> Json:
-    pod = deepcopy(own_cluster().bound[0])
-    name = f"running-on-{node}"
-    return pod | {
-        "metadata": pod["metadata"] | {"name": name, "uid": f"uid-of-{name}"},
-        "spec": pod["spec"] | {"nodeName": node},
-    }
 
 
 HEADERS = {
