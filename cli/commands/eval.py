@@ -8,7 +8,6 @@ from dataclasses import replace
 from cli.command import DATA, OUTPUT, POD_FILE, POLICIES, RUNNING, SNAPSHOTS, Exit, flags_of
 from cli.expressions import (
     ONLY_IN_CLAUSES,
-    Expression,
     Subject,
     check,
     data_declared,
@@ -19,7 +18,6 @@ from cli.render import put_findings
 from cli.sources import AskedCluster, asked_pod, chosen_flag, question_namespace, source_of
 from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
-from engine.enforced import EnforcedPolicies
 from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 
@@ -48,7 +46,12 @@ ARGUMENTS = flags_of(f"""
 
 def run(args: argparse.Namespace) -> int:
     policies = read_policies(args.policies, load_schema())
-    expression = _checked(args, policies)
+    hidden = {**ONLY_IN_CLAUSES}
+    if not args.pod and not args.pod_file:
+        hint = "give a pod with --pod NS/NAME or --pod-file FILE"
+        hidden |= {"pod": hint, "namespaceObject": hint}
+    expression, found, text = check(args.expr, hidden, data_declared(policies))
+    put_findings([(d, text) for d in found])
     if expression is None:
         return Exit.ERROR
     codec = ObjectCodec(load_schema(), expression.needs.annotations)
@@ -67,14 +70,3 @@ def run(args: argparse.Namespace) -> int:
         pod = read_pod(args.pod_file) if args.pod_file is not None else None
     tables = tables_at(cluster, policies, data)
     return put_value(expression, Subject(cluster, codec, pod, args.node, tables), args.output)
-
-
-def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression | None:
-    """The checked expression, which can read the tables of policies; None after its errors."""
-    hidden = {**ONLY_IN_CLAUSES}
-    if not args.pod and not args.pod_file:
-        hint = "give a pod with --pod NS/NAME or --pod-file FILE"
-        hidden |= {"pod": hint, "namespaceObject": hint}
-    expression, found, source = check(args.expr, hidden, data_declared(policies))
-    put_findings([(d, source) for d in found])
-    return expression

@@ -141,4 +141,4 @@ def _outcome(text: str, version: Checked, schema: Schema) -> str:
     source = Source("witness.policy", text)
     tests = parse_file(source)[0].tests
     suite = Suite(source, tests, (version,), ())
-    return next(Runner(Collection((suite,), (), ()), schema).run(suite, tests)).outcome
+    return next(Runner(Collection((suite,), ()), schema).run(suite, tests)).outcome

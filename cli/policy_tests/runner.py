@@ -231,13 +231,9 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection of suites with tests or errors, the given files, and unread paths.
-
-    A file that is read only for its policies is not among `files`.
-    """
+    """A collection of suites with tests or errors, and unread paths."""
 
     suites: tuple[Suite, ...]
-    files: tuple[CheckedFile, ...]
     problems: tuple[UnreadFile, ...]
 
 
@@ -245,26 +241,24 @@ def collect(paths: Sequence[Path], validator: Validator) -> Collection:
     """Reads the files of the paths, and the policies beside their test files."""
     loaded = load(paths)
     given = {source.name for source in loaded.sources}
-    tested = (name for source in loaded.sources for name in _tested_files(source))
+    tested = (name for source in loaded.sources for name in _tested_files(source.name))
     beside = [Path(n) for n in dict.fromkeys(tested) if n not in given and Path(n).is_file()]
     # A YAML file beside a test file can be the cluster of its tests instead of a manifest.
     manifests = (s for s in load(beside).sources if not is_manifest(s.name) or GROUP in s.text)
     by_name = {
         file.source.name: file for file in validator.validate([*loaded.sources, *manifests]).files
     }
-    files = tuple(file for name, file in by_name.items() if name in given)
     suites = (
-        _suite(file, [by_name[n] for n in _tested_files(file.source) if n in by_name])
-        for file in files
+        _suite(file, [by_name[n] for n in _tested_files(name) if n in by_name])
+        for name, file in by_name.items()
+        if name in given
     )
-    return Collection(tuple(s for s in suites if s.tests or s.errors), files, loaded.problems)
+    return Collection(tuple(s for s in suites if s.tests or s.errors), loaded.problems)
 
 
-def _tested_files(source: Source) -> Sequence[str]:
-    if not is_test_file(source.name):
-        return ()
-    name = source.name.removesuffix(TEST_SUFFIX)
-    return [name + suffix for suffix in (SUFFIX, *sorted(MANIFEST_SUFFIXES))]
+def _tested_files(name: str) -> Sequence[str]:
+    suffixes = (SUFFIX, *sorted(MANIFEST_SUFFIXES)) if is_test_file(name) else ()
+    return [name.removesuffix(TEST_SUFFIX) + suffix for suffix in suffixes]
 
 
 def _suite(file: CheckedFile, tested: Sequence[CheckedFile]) -> Suite:
