@@ -11,7 +11,7 @@ from cli.doctor.context import ConfigurationContext, Found, read_requirements
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE
 from cli.doctor.schema import ExtenderEntry, placets
-from cli.render import REPORT, FieldFinding, cases_of, fails, put_note, put_report, totals
+from cli.render import REPORT, cases_of, fails, put_note, put_report, totals
 from cli.version import version
 from grammar.messages.diagnostics import nearest
 
@@ -64,34 +64,31 @@ def run(args: argparse.Namespace) -> int:
             found = live.scheduler_objects()
         maps.append((found.server, found.config_maps))
         objects = found.policies
-    requirements = None
-    if args.policies or objects:
-        requirements = read_requirements(args.policies, objects)
+    has_policies = args.policies or objects
+    requirements = read_requirements(args.policies, objects) if has_policies else None
     texts = [*map(read_text, map(str, args.files)), *maps]
     if not texts:
         raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
+    served = (args.bind, args.lease, args.gate)
     contexts = [
-        ConfigurationContext(
-            found,
-            *_placets(found.extenders, args.url),
-            args.http_timeout,
-            requirements,
-            args.bind,
-            args.lease,
-            args.gate,
-        )
+        ConfigurationContext(found, *ours, args.http_timeout, requirements, *served)
         for found in configurations(texts)
+        for ours in [_placets(found.extenders, args.url)]
     ]
     findings = [each for context in contexts for each in examine(context, _asked(context, args))]
     cases = cases_of(findings, (each.configuration.source for each in contexts))
     chosen = [
         {"file": each.configuration.source, "extender": place, "because": each.because}
         for each in contexts
-        for place in [None if each.ours is None else each.ours.place]
+        for place in [each.ours and each.ours.place]
     ]
     put_report(findings, args.output, cases, {"placet": chosen})
-    for line in _summary(findings, contexts):
-        put_note(line, args.output)
+    for context in contexts:
+        if places := [f"`{each.place}`" for each in context.entries]:
+            taken = f"{' and '.join(places)} {'are' if places[1:] else 'is'} taken for Placet"
+            source = context.configuration.source
+            put_note(f"{source}: {taken}: {context.because}", args.output)
+    put_note(totals(d for d, _ in findings) or "no problems found", args.output)
     return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
 
 
@@ -118,13 +115,3 @@ def _asked(context: ConfigurationContext, args: argparse.Namespace) -> Iterator[
     if args.kube_scheduler is not None:
         said = started(args.kube_scheduler, context.configuration.text)
         yield from (("kube-scheduler", each) for each in said)
-
-
-def _summary(
-    findings: Sequence[FieldFinding], contexts: Sequence[ConfigurationContext]
-) -> Iterator[str]:
-    for context in contexts:
-        if places := [f"`{each.place}`" for each in context.entries]:
-            taken = f"{' and '.join(places)} {'are' if places[1:] else 'is'} taken for Placet"
-            yield f"{context.configuration.source}: {taken}: {context.because}"
-    yield totals(d for d, _ in findings) or "no problems found"

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError, read_input
+from cli.command import STANDARD_INPUT, CommandError, read_input
 from cli.command import read_text as read_file_text
 from cli.doctor.generator import KIND
 from cli.doctor.schema import (
@@ -23,7 +23,6 @@ from engine.objects.api_types import mapping, mappings
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
 
-_STDIN = "-"
 _KIND = re.compile(
     rf"""["']?kind["']?\s*:\s*["']?({KIND}|Policy)\b|(^|[{{,\n])\s*["']?extenders["']?\s*:"""
 )
@@ -34,7 +33,7 @@ _FIELDS = _OF_POLICY | {"extenders", "plugins", "pluginConfig", "profiles"}
 
 def read_text(name: str) -> tuple[str, str]:
     """The name and the text of a file, or of standard input. Raises CommandError."""
-    if name == _STDIN:
+    if Path(name) == STANDARD_INPUT:
         return "standard input", read_input()
     return name, read_file_text(name, "check the path")
 
@@ -64,9 +63,8 @@ class Manifest:
     @property
     def resolves_services(self) -> bool:
         """Whether the pod resolves service names; on the host's network only with a `dnsPolicy`."""
-        if self.dns_policy == "ClusterFirst":
-            return not self.host_network
-        return self.dns_policy == "ClusterFirstWithHostNet"
+        of_cluster = "ClusterFirstWithHostNet" if self.host_network else "ClusterFirst"
+        return self.dns_policy in (of_cluster, "ClusterFirstWithHostNet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +171,11 @@ def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfi
     kind, items = value.get("kind"), value.get("items")
     if _is_configuration(value):
         yield SchedulerConfiguration.of(name, text, document)
-    elif kind == "ConfigMap":
-        yield from _in_config_map(document, name)
     elif kind in ("List", "ConfigMapList", None) and isinstance(items, list):
         for place, item in enumerate(items):
-            # In the answer of an API server items have no kind.
-            if isinstance(item, dict) and item.get("kind", "ConfigMap") == "ConfigMap":
-                inside = replace(document, value=item, root=f"items[{place}]")
-                yield from _in_config_map(inside, name)
+            yield from _inside(replace(document, value=item, root=f"items[{place}]"), name, text)
+    elif kind in ("ConfigMap", None):  # in the answer of an API server items have no kind
+        yield from _in_config_map(document, name)
 
 
 def _is_configuration(value: Mapping[str, Any]) -> bool:

@@ -68,12 +68,11 @@ class TlsConfig(Struct, frozen=True, rename="camel"):
     @property
     def parts(self) -> Mapping[str, tuple[str, str]]:
         """The content and the file of `ca`, `cert` and `key`, of those that have one."""
-        found = {
-            "ca": (self.ca_data, self.ca_file),
-            "cert": (self.cert_data, self.cert_file),
-            "key": (self.key_data, self.key_file),
-        }
-        return {part: given for part, given in found.items() if any(given)}
+        found = (
+            (part, (getattr(self, f"{part}_data"), getattr(self, f"{part}_file")))
+            for part in ("ca", "cert", "key")
+        )
+        return {part: given for part, given in found if any(given)}
 
 
 class ManagedResource(Struct, frozen=True, rename="camel"):
