@@ -244,8 +244,7 @@ class _Server:
             broken = deciding.reloader.enforced.broken
             return msgspec.structs.replace(status(), facts=deciding.facts(), broken=broken)
 
-        log = engine.audits.log
-        return View(replica, whole, differences, journal, log, answers, CAPABILITY_ROUTES)
+        return View(explainer, whole, differences, answers, CAPABILITY_ROUTES)
 
     def _status(self, deciding: Deciding, credentials: Credentials | None) -> ReplicaStatus:
         """The status of the server now, but for what capabilities know."""

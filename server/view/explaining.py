@@ -21,7 +21,7 @@ from engine.decision.journal import Journal
 from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.document import PodExplanation, decided
+from engine.explanation.document import PodDecision, PodExplanation, decided
 from engine.explanation.explanation import Analyst, Asker, PodQuestion, Told
 from engine.explanation.fills import BoundFill, fills_of
 from engine.explanation.inspection import Inspection
@@ -94,15 +94,17 @@ class Explainer:
         async with self._line.turn(reader.owner):
             pod = await self._pod(namespace, name)
             told = await self._told(PodQuestion(pod, node, reader=reader))
-        record, generation = self.journal.find(namespace, name), self.journal.generation
+        then = self.recorded(namespace, name, reader)
+        return lambda: told(Asker(self.replica, is_live=True, then=then and then()))
 
-        def made() -> PodExplanation:
-            log, then = self.engine.audits.log, None
-            if record is not None:
-                then = decided(self.replica, record, generation, log, reader)
-            return told(Asker(self.replica, is_live=True, then=then))
-
-        return made
+    def recorded(
+        self, namespace: str, name: str, reader: Reader
+    ) -> Callable[[], PodDecision] | None:
+        """What makes the last decision about a pod, in a thread; None without a recent one."""
+        if (record := self.journal.find(namespace, name)) is None:
+            return None
+        generation, log = self.journal.generation, self.engine.audits.log
+        return partial(decided, self.replica, record, generation, log, reader)
 
     async def place(
         self, pod: NamedPod, node: str | None, reader: Reader

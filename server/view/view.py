@@ -18,16 +18,15 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from engine.decision.audit_log import AuditLog
-from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import BadObjectError, EngineError, UnknownNodeError
-from engine.explanation.document import Listing, decided, summary
+from engine.explanation.document import Listing, summary
 from engine.explanation.reader import EVERYTHING
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
 from server.admission.checking_process import CheckStoppedError, CheckTimeoutError
 from server.answers import PolicyInForce, ReplicaStatus
+from server.view.explaining import Explainer
 from server.view.page import json_of, only_own_pages, page_routes
 from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
 from server.view.turns import Line
@@ -48,17 +47,15 @@ _COMPARE = Route("/cache/compare", dict, named="compare")
 class View:
     """The handlers of the view: the answers of its parts, and a few of its own.
 
-    `read_status` is called on the event loop and must be quick. `differences` gives those of the
-    cache from the API server, and raises EngineError; it is None without a watched cluster. A body
-    has to say that it is JSON: a browser then asks the view before it sends one for a page of
-    another site.
+    `here` knows the replica. `read_status` is called on the event loop and must be quick.
+    `differences` gives those of the cache from the API server, and raises EngineError; it is None
+    without a watched cluster. A body has to say that it is JSON: a browser then asks the view
+    before it sends one for a page of another site.
     """
 
-    replica: str
+    here: Explainer
     read_status: Callable[[], ReplicaStatus]
     differences: Callable[[], Awaitable[Mapping[str, object]]] | None
-    journal: Journal
-    audits: AuditLog
     # The other answers by the names of routes, of which there may be `more`.
     parts: Iterable[Mapping[str, Answer]]
     more: Sequence[Route] = ()
@@ -85,7 +82,8 @@ class View:
     async def decisions(self, asked: ViewQuestion) -> object:
         """The last decisions, the newest first; of another start than `after` says, all of them."""
         limit, namespace = asked.numbers["limit"], asked.query.get("namespace")
-        records, number, after = [*self.journal], self.journal.number, asked.numbers["after"]
+        journal, after = self.here.journal, asked.numbers["after"]
+        records, number = [*journal], journal.number
 
         def made() -> Listing:
             found = [
@@ -95,19 +93,17 @@ class View:
                 if each.number > after or after > number
             ]
             summaries = [summary(each) for each in found[:limit]]
-            return Listing(self.replica, summaries, len(found) > limit, number)
+            return Listing(self.here.replica, summaries, len(found) > limit, number)
 
         return made
 
     async def decision(self, asked: ViewQuestion) -> object:
         """The last decision about one pod."""
         namespace, name = asked.names["namespace"], asked.names["name"]
-        record = self.journal.find(namespace, name)
-        if record is None:
+        if (found := self.here.recorded(namespace, name, asked.reader)) is None:
             pod = shown(f"{namespace}/{name}")
             raise web.HTTPNotFound(text=f"there is no recent decision about {pod}\n")
-        generation = self.journal.generation
-        return lambda: decided(self.replica, record, generation, self.audits, asked.reader)
+        return found
 
     async def compare(self, _asked: ViewQuestion) -> object:
         """What differs from the API server; it lists every object of the cluster."""
@@ -116,7 +112,7 @@ class View:
         if self._comparing.locked():
             raise web.HTTPTooManyRequests(text="another comparison has not ended\n")
         async with self._comparing:
-            return {"replica": self.replica, **await self.differences()}
+            return {"replica": self.here.replica, **await self.differences()}
 
     def _handler(self, route: Route, answer: Answer) -> Handler:
         async def handle(request: web.Request) -> web.Response:

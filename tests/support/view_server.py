@@ -239,11 +239,9 @@ def view_over(parts: Parts, access: ViewAccess | None = None) -> web.Application
 
     own = [each.answers for each in (states, explainer, overview, parts.history, drafts)]
     view = View(
-        parts.replica,
+        explainer,
         lambda: parts.status(parts.replica, parts.journal),
         parts.cluster.compare if parts.cluster.drift is not None else None,
-        parts.journal,
-        parts.engine.audits.log,
         [*own, {"drift": drift, "audit": audits}],
         CAPABILITY_ROUTES,
     )
