@@ -54,7 +54,7 @@ def only_own_pages(*, shared: bool) -> Middleware:
         host = request.headers.get("Host", "")
         if not shared and _host_name(host) not in _LOCAL:
             text = "the view answers only to 127.0.0.1, [::1] and localhost\n"
-            raise web.HTTPForbidden(text=text, headers=HEADERS)
+            raise web.HTTPForbidden(text=text)
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         own = f"{'https' if shared else 'http'}://{host}"
         is_own = origin in (None, own) and site in ("none", "same-origin")
@@ -63,19 +63,16 @@ def only_own_pages(*, shared: bool) -> Middleware:
         is_link = request.method == "GET" and (mode, into) == ("navigate", "document")
         if not is_own and not (is_link and request.path in ("/", ROOT, f"{ROOT}/")):
             text = "the view answers no pages of other sites\n"
-            raise web.HTTPForbidden(text=text, headers=HEADERS)
-        try:
-            response = await handler(request)
-        except web.HTTPException as error:
-            error.headers.update(HEADERS)
-            raise
-        if not response.prepared:
-            # The page has a policy of its own.
-            for name, value in HEADERS.items():
-                response.headers.setdefault(name, value)
-        return response
+            raise web.HTTPForbidden(text=text)
+        return await handler(request)
 
     return answer
+
+
+async def with_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Gives headers to an answer that is about to be sent; the page has a policy of its own."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 def _host_name(host: str) -> str:

@@ -27,7 +27,7 @@ from grammar.messages.texts import shown
 from server.admission.checking_process import CheckStoppedError, CheckTimeoutError
 from server.answers import PolicyInForce, ReplicaStatus
 from server.view.explaining import Explainer
-from server.view.page import json_of, only_own_pages, page_routes
+from server.view.page import json_of, only_own_pages, page_routes, with_headers
 from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
 from server.view.turns import Line
 from server.view.view_access import READER, ViewAccess, guard
@@ -180,6 +180,7 @@ def view_app(view: View, access: ViewAccess | None = None) -> web.Application:
     if access is not None:
         middlewares.append(guard(access))
     app = web.Application(middlewares=middlewares, client_max_size=_MOST_BYTES)
+    app.on_response_prepare.append(with_headers)
     app.add_routes([*view.routes(), *page_routes()])
     return app
 

@@ -58,6 +58,7 @@ async def test_nothing_else_is_served() -> None:
         ):
             async with session.get(path) as response:
                 assert response.status == 404, path
+                assert response.headers["X-Content-Type-Options"] == "nosniff"
         async with session.get("/ui/", headers={"Host": "evil.example"}) as response:
             assert response.status == 403
 
