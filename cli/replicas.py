@@ -89,18 +89,6 @@ POLICY = """
 VERSION = 1
 
 
-def _checked(url: str) -> str:
-    """The URL of a view. Raises CommandError for what is none."""
-    parts = of_server(url)
-    if parts is None or parts.scheme != "http":
-        hint = f"give a URL such as http://127.0.0.1:{DEFAULT_PORT}"
-        raise CommandError(f"`{url}` is not a URL of a view", hint)
-    server = f"{parts.scheme}://{parts.netloc}"
-    if url.rstrip("/") != server:
-        raise CommandError(f"`{url}` names more than a server", f"write `{server}`")
-    return server
-
-
 @dataclass(frozen=True, slots=True)
 class Replica:
     """The view of one replica. `name` is its pod, or the URL."""
@@ -202,9 +190,15 @@ async def replicas(args: argparse.Namespace) -> AsyncIterator[Sequence[Replica]]
     """The replicas that the flags of PLACET name, at least one. Raises CommandError."""
     async with AsyncExitStack() as stack:
         if args.url is not None:
-            url = _checked(args.url)
-            session = aiohttp.ClientSession(url, read_bufsize=_LONGEST_LINE)
-            yield [Replica(url, await stack.enter_async_context(session))]
+            parts = of_server(args.url)
+            if parts is None or parts.scheme != "http":
+                hint = f"give a URL such as http://127.0.0.1:{DEFAULT_PORT}"
+                raise CommandError(f"`{args.url}` is not a URL of a view", hint)
+            server = f"{parts.scheme}://{parts.netloc}"
+            if args.url.rstrip("/") != server:
+                raise CommandError(f"`{args.url}` names more than a server", f"write `{server}`")
+            session = aiohttp.ClientSession(server, read_bufsize=_LONGEST_LINE)
+            yield [Replica(server, await stack.enter_async_context(session))]
             return
         try:
             connecting = connect(args.kubeconfig, args.context, version=version())
