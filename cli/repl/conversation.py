@@ -123,9 +123,8 @@ class ReplSession:
         self.policies = enforced(Validation(()))
         self.codec = ObjectCodec(load_schema())
         self._validator = Validator(load_schema())
-        self._sources: tuple[Source, ...] = ()
+        self._read: tuple[Sequence[Source], Mapping[str, StoredObject]] = ((), {})
         self._own = self._checked((), _NO_LINE)
-        self._stored: Mapping[str, StoredObject] = {}
         self._documents: ClusterDocuments | None = None
         self._needs = _NO_NEEDS
         # The digests of the tables whose rows were read with the cluster.
@@ -143,14 +142,9 @@ class ReplSession:
         if self._source is not None:
             with self._source() as source:
                 documents = source.read()
-        before = self._sources, self._stored
         objects = documents.policies() if documents is not None else {}
-        self._sources, self._stored = sources, stored_objects(objects, load_schema())
-        try:
-            files = self.adopt(self.typed)
-        except FindingsError:
-            self._sources, self._stored = before
-            raise
+        read = sources, stored_objects(objects, load_schema())
+        files = self.adopt(self.typed, read=read)
         self._documents, self.cluster, self._tables = documents, None, frozenset()
         self.decode()
         names = self.node_names
@@ -161,23 +155,25 @@ class ReplSession:
         return [f for f in files if f.source in sources and not f.private]
 
     def adopt(
-        self, typed: Mapping[str, TypedItem], line: Source = _NO_LINE
+        self,
+        typed: Mapping[str, TypedItem],
+        line: Source = _NO_LINE,
+        read: tuple[Sequence[Source], Mapping[str, StoredObject]] | None = None,
     ) -> Sequence[CheckedFile]:
         """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
         own = self._checked(typed.values(), line)
         # Definitions alone decide nothing, and explanations would still list their policy.
         decides = any(isinstance(item.tree, AnyClause | Use) for item in typed.values())
-        objects = [each.checked.file for each in self._stored.values()]
-        validation = self._validator.validate(
-            self._sources, [*([own] if decides else []), *objects]
-        )
-        shown = [f for f in validation.files if f.source.name not in self._stored]
+        sources, stored = read or self._read
+        objects = [each.checked.file for each in stored.values()]
+        validation = self._validator.validate(sources, [*([own] if decides else []), *objects])
+        shown = [f for f in validation.files if f.source.name not in stored]
         shown += [] if decides else [own]
         errors = [(d, f.source) for f in shown for d in f.diagnostics if d.severity == "error"]
         if errors:
             raise FindingsError(errors)
-        self.policies = enforced(validation, self._stored)
-        self.typed, self._own = typed, own
+        self.policies = enforced(validation, stored)
+        self.typed, self._own, self._read = typed, own, (sources, stored)
         return shown
 
     def _checked(self, typed: Iterable[TypedItem], line: Source) -> CheckedFile:
