@@ -21,9 +21,6 @@ from grammar.messages.texts import named
 from grammar.tree.clause_parts import SchedulerNeed
 from grammar.tree.source import Span
 
-# The most names that a message lists.
-SHOWN = 3
-NO_OBJECTS: Mapping[str, bytes] = {}
 # The path of a field, and a diagnostic without a code and a span.
 Found = tuple[str, Diagnostic]
 
@@ -46,7 +43,8 @@ def warning(path: str, message: str, hint: str) -> Found:
 
 
 def some(names: Sequence[str]) -> str:
-    return named([f"`{name}`" for name in names], SHOWN)
+    """The first names, as a message lists them."""
+    return named([f"`{name}`" for name in names], 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ class ConfigurationContext:
 
 
 def read_requirements(
-    paths: Sequence[Path] | None, objects: Mapping[str, bytes] = NO_OBJECTS
+    paths: Sequence[Path] | None, objects: Mapping[str, bytes] | None = None
 ) -> SchedulerRequirements:
     """The requirements of the policies in files and folders, and of those in a cluster.
 
@@ -125,7 +123,7 @@ def read_requirements(
     nothing, as they do there. Raises CommandError for policies in files with errors.
     """
     schema = load_schema()
-    of_objects = in_force((), objects, schema)
+    of_objects = in_force((), objects or {}, schema)
     found = [*of_objects.in_force.policies]
     if paths is not None:
         found += read_policies(paths, schema).validation.policies

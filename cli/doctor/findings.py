@@ -407,9 +407,8 @@ def bind(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
         yield error(binder.at("bindVerb"), message, hint)
     elif context.binds and binder is None:
         message = "`placet serve --bind` may bind pods, and kube-scheduler never asks it to"
-        yield warning(
-            ours.at("bindVerb"), message, "write `bindVerb: bind`, or serve without `--bind`"
-        )
+        hint = "write `bindVerb: bind`, or serve without `--bind`"
+        yield warning(ours.at("bindVerb"), message, hint)
 
 
 def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
