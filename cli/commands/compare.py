@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from cli import replicas
 from cli.command import CommandError, Exit, flags_of
-from cli.comparison.answers import PolicyAnswer, compared, pairs
+from cli.comparison.answers import PolicyAnswer, compared, has_solver, pairs
 from cli.console import put
 from cli.render import REPORT, Finding, cases_of, fails, put_note, put_report
 from cli.streams import PassingLine
@@ -66,6 +66,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         more = {"policies": [each.as_json for each in answers]}
         put_report(findings, args.output, cases_of(findings, ["compare"]), more)
+    if not has_solver() and any(each.answer != "equal" for each in answers):
+        text = "note: nothing is proven without a solver: `pip install z3-solver` adds one"
+        put_note(text, args.output)
     found = (
         f"{counted(len(findings), 'difference')} in {counted(len(answers), 'policy', 'policies')}"
     )

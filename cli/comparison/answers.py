@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import get_args
 
-from cli.comparison.worlds import Court, Direction, Disagreement, Pair, WorldMaker
+from cli.comparison.worlds import Court, Direction, Disagreement, Pair, SmallWorld, WorldMaker
 from cli.policy_tests.runner import Collection, Runner, Suite
 from engine.decision.verdict import Rejected
 from grammar.checker.policy_checker import Checked
@@ -17,7 +18,7 @@ from grammar.tree.printer import print_string
 from grammar.tree.source import Source
 from policies.validation import identity
 
-_DIRECTIONS: Sequence[Direction] = get_args(Direction)
+BOTH: frozenset[Direction] = frozenset(get_args(Direction))
 # How many worlds are made for one that can be asked about.
 _MOST_TRIES = 3
 
@@ -27,13 +28,13 @@ class PolicyAnswer:
     """An answer about a policy: a test for each direction in which the versions differ.
 
     Each holds with the new version, or with the old one of a policy that is removed, and fails with
-    the other. So many `worlds` were asked, unless both have `equal` rules. What is `beside`
-    differs, and decides no node: points, victims, waits.
+    the other. `excluded` are directions that a proof excludes. So many `worlds` were asked. What is
+    `beside` differs, and decides no node: points, victims, waits.
     """
 
     versions: Pair
     tests: dict[Direction, str] = field(default_factory=dict)
-    equal: bool = False
+    excluded: frozenset[Direction] = frozenset()
     worlds: int = 0
     beside: Sequence[str] = ()
 
@@ -49,16 +50,17 @@ class PolicyAnswer:
         """`equal`, `stricter`, `laxer`, `neither`, or `unknown` where no difference was found."""
         if self.tests:
             return "neither" if len(self.tests) > 1 else next(iter(self.tests))
-        return "equal" if self.equal else "unknown"
+        return "equal" if self.excluded == BOTH else "unknown"
 
     @property
     def text(self) -> str:
         """The answer in words."""
-        searched = f"found in {self.worlds} worlds"
+        searched, left = f"found in {self.worlds} worlds", BOTH - self.excluded - self.tests.keys()
         if self.answer == "unknown":
-            return f"no difference {searched}"
-        left = [way for way in _DIRECTIONS if way not in self.tests] if self.tests else ()
-        return self.answer + "".join(f"; nothing {way} {searched}" for way in left)
+            others = "".join(f"; not {way}, as proven" for way in sorted(self.excluded))
+            return f"no difference {searched}{others}"
+        nothing = "".join(f"; nothing {way} {searched}" for way in left)
+        return f"{self.answer}{nothing}"
 
     @property
     def as_json(self) -> Mapping[str, object]:
@@ -67,10 +69,16 @@ class PolicyAnswer:
             "old": self.versions[0] is not None,
             "new": self.versions[1] is not None,
             "answer": self.answer,
+            "excluded": sorted(self.excluded),
             "worlds": self.worlds,
             "tests": self.tests,
             "notCompared": list(self.beside),
         }
+
+
+def has_solver() -> bool:
+    """Whether the extra `proofs` is installed."""
+    return find_spec("z3") is not None
 
 
 def pairs(old: Sequence[Checked], new: Sequence[Checked]) -> Iterator[Pair]:
@@ -87,16 +95,24 @@ def pairs(old: Sequence[Checked], new: Sequence[Checked]) -> Iterator[Pair]:
 
 
 def compared(versions: Pair, schema: Schema, worlds: int) -> PolicyAnswer:
-    """The answer about two versions: of the same rules at once, else by so many worlds."""
-    found = PolicyAnswer(versions)
+    """The answer about two versions, by proofs and else by so many worlds."""
+    found, bases = PolicyAnswer(versions), list[SmallWorld]()
     given = [each for each in versions if each is not None]
     rules = [_rules(each) for each in given]
     if len(rules) > 1:
         found.beside = [name for name, said in rules[0][1].items() if said != rules[1][1].get(name)]
         found.beside += [name for name in rules[1][1] if name not in rules[0][1]]
-        found.equal = rules[0] == rules[1]
-    if not found.equal:
-        _search(found, WorldMaker(given, schema), schema, worlds)
+    if len(rules) > 1 and rules[0] == rules[1]:
+        found.excluded = BOTH
+    elif has_solver():
+        # No other command needs the solver.
+        from cli.comparison.proofs import Prover  # noqa: PLC0415
+
+        prover = Prover(versions, schema)
+        found.excluded = frozenset(filter(prover.excludes, get_args(Direction)))
+        bases = prover.worlds
+    if found.excluded != BOTH:
+        _search(found, WorldMaker(given, schema, bases=bases), schema, worlds)
     return found
 
 
@@ -110,10 +126,10 @@ def _rules(checked: Checked) -> tuple[object, Mapping[str, object]]:
 
 
 def _search(found: PolicyAnswer, maker: WorldMaker, schema: Schema, worlds: int) -> None:
-    """Looks for a test of each direction."""
+    """Looks for a test of each direction that no proof excludes."""
     court = Court(found.versions, schema)
     for _ in range(_MOST_TRIES * worlds):
-        if len(found.tests) == len(_DIRECTIONS) or found.worlds == worlds:
+        if found.excluded | found.tests.keys() == BOTH or found.worlds == worlds:
             return
         differences = court.differences(maker.world())
         found.worlds += differences is not None

@@ -101,8 +101,15 @@ def put(fields: dict[str, Json], path: Sequence[str], value: Json) -> None:
 class WorldMaker:
     """A maker of worlds from what policies read; the same seed makes the same worlds."""
 
-    def __init__(self, policies: Sequence[Checked], schema: Schema, seed: int = 0) -> None:
+    def __init__(
+        self,
+        policies: Sequence[Checked],
+        schema: Schema,
+        seed: int = 0,
+        bases: Sequence[SmallWorld] = (),
+    ) -> None:
         self._random = Random(seed)  # noqa: S311 - nobody has to guess them
+        self._bases = bases
         self._schema = schema
         parts = [part for each in policies for part in (each, *each.uses)]
         # What policies name, by the type; numbers, amounts and lengths with those beside them.
@@ -169,12 +176,16 @@ class WorldMaker:
                 self._keys[key] += [t for t in texts if isinstance(t, str) and t != key]
 
     def world(self) -> SmallWorld:
-        """A random world."""
+        """A random world; a base of half of them gives fields to nodes and the pod in question."""
         pick = self._random
+        base = pick.choice(self._bases) if self._bases and pick.random() < 0.5 else None
         nodes = [
             Thing("node", f"node-{at}", self._fields("node")) for at in range(pick.choice((1, 2)))
         ]
         pod = Thing("pod", f"{pick.choice(self._namespaces)}/web-1", self._fields("pod"))
+        if base is not None:
+            nodes = [_under(each, base) if pick.random() < 0.8 else each for each in nodes]
+            pod = _under(pod, base)
         placed = []
         for at in range(pick.randint(0, pick.choice((1, self._most)))):
             alike = {k: v for k, v in pod.fields.items() if k not in ("requests", "spec")}
@@ -239,6 +250,13 @@ class WorldMaker:
         pick = self._random
         text: str = pick.choice(near if near and pick.random() < 0.9 else self._literals["string"])
         return text if pick.random() < 0.85 else pick.choice((f"{text}x", f"x{text}", text[:-1]))
+
+
+def _under(thing: Thing, base: SmallWorld) -> Thing:
+    """The thing with the fields and the namespace of the last one of this kind in a base."""
+    given = next(each for each in reversed(base.things) if each.kind == thing.kind)
+    name = given.name if thing.kind == "pod" else thing.name
+    return replace(thing, name=name, fields={**thing.fields, **given.fields})
 
 
 # ---- verdicts
