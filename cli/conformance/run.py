@@ -298,16 +298,13 @@ def candidates(value: Any) -> Json:
 
 def asked_victims(request: Any) -> dict[str, list[str]]:
     """The uids of the victims in a request of preempt, by node."""
-    whole = members(request, "NodeNameToVictims")
-    named = {
-        node: [pod["metadata"]["uid"] for pod in member(each, "Pods") or ()]
-        for node, each in whole.items()
-    }
-    return named or {node: _uids(each) for node, each in candidates(request).items()}
+    given = candidates(request) or members(request, "NodeNameToVictims")
+    return {node: _uids(each) for node, each in given.items()}
 
 
 def _uids(victims: Any) -> list[str]:
-    return [str(member(pod, "UID")) for pod in member(victims, "Pods") or () if pod is not None]
+    pods = (pod for pod in member(victims, "Pods") or () if pod is not None)
+    return [str(member(pod, "UID") or member(member(pod, "metadata"), "uid")) for pod in pods]
 
 
 def _scores(value: Any) -> list[tuple[str, Any]]:
