@@ -100,7 +100,7 @@ DICTIONARIES = {
         "engine/cache/cache.py: Workloads._controllers",
         "engine/cache/cache.py: Workloads._owned",
         "engine/cache/cache.py: Workloads.keys",
-        "engine/cache/census.py: AlikePods.groups",
+        "engine/cache/tallies.py: AlikePods.groups",
         "engine/cache/tallies.py: Tallies.alike",
         "engine/cache/census.py: Census.groups",
         "engine/cluster/binding.py: Binder._running",

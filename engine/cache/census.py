@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from engine.objects.peer import Peer, PeerReads, values_at
+from engine.objects.peer import Peer
 from engine.objects.remembered import bytes_of
 
 # `arrived` is made anew when it has more than this many groups beyond twice those that there are,
@@ -103,58 +103,3 @@ class Census:
         for each in (group, self.every):
             each.nodes.update([pod.nodeName for pod in placed])
             each.version += 1
-
-
-# A kind: a namespace, and what counts read of its pods.
-Kind = tuple[str, Hashable]
-# With more paths than this whole fields are compared.
-_MOST_PATHS = 32
-# Groups of fewer pods than this are of no use, unless there are few of them.
-_FEWEST_ALIKE, _FEW_GROUPS = 4, 16
-
-
-class AlikePods:
-    """The pods of a namespace in groups of one kind: with equal values at the paths of `reads`.
-
-    Of each group a count looks at one pod, whatever else pods have of their own. Pods of different
-    workloads are of different kinds. `groups` is None once there are too many for their pods.
-    """
-
-    bytes = 0
-
-    def __init__(self, namespace: str, reads: PeerReads, coming: int = 0) -> None:
-        """`coming` is about the number of pods that it is told next."""
-        if len(reads) > _MOST_PATHS:
-            reads = frozenset(path[:1] for path in reads)
-        self.reads = reads | {("workload", "uid")}
-        self.groups: dict[Kind, dict[str, Peer]] | None = {}
-        self.count, self._coming = 0, coming
-        self._namespace, self._values = namespace, values_at(self.reads)
-
-    def tells(self, reads: PeerReads) -> bool:
-        """Whether pods of one kind have equal values at these paths."""
-        return all(path in self.reads or path[:1] in self.reads for path in reads)
-
-    @property
-    def is_outgrown(self) -> bool:
-        """Whether so many pods came that groups may be of use now."""
-        return self.groups is None and self.count > 2 * self._coming
-
-    def arrives(self, key: str, pod: Peer) -> Kind:
-        kind = self._namespace, self._values(pod)
-        self.count += 1
-        if self.groups is not None:
-            self.groups.setdefault(kind, {})[key] = pod
-            pods = max(self.count, self._coming)
-            if len(self.groups) > _FEW_GROUPS + pods // _FEWEST_ALIKE:
-                self.groups, self._coming = None, pods
-        return kind
-
-    def leaves(self, key: str, pod: Peer) -> Kind:
-        kind = self._namespace, self._values(pod)
-        self.count -= 1
-        if self.groups is not None:
-            del (group := self.groups[kind])[key]
-            if not group:
-                del self.groups[kind]
-        return kind

@@ -14,8 +14,7 @@ from typing import NoReturn
 import msgspec
 import pytest
 
-from engine.cache.census import AlikePods
-from engine.cache.tallies import Adding, Scope, Tallies, Tally, TimedTally
+from engine.cache.tallies import Adding, AlikePods, Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer, PeerReads
 from grammar.values.time import NEVER
