@@ -66,7 +66,7 @@ from policies.loader import (
     load,
 )
 from policies.manifest_text import GROUP
-from policies.validation import CheckedFile, Validator
+from policies.validation import Validator
 
 _Document = tuple[Path, bytes]
 
@@ -248,27 +248,23 @@ def collect(paths: Sequence[Path], validator: Validator) -> Collection:
     by_name = {
         file.source.name: file for file in validator.validate([*loaded.sources, *manifests]).files
     }
-    suites = (
-        _suite(file, [by_name[n] for n in _tested_files(name) if n in by_name])
-        for name, file in by_name.items()
-        if name in given
-    )
-    return Collection(tuple(s for s in suites if s.tests or s.errors), loaded.problems)
+    suites: list[Suite] = []
+    for name, file in by_name.items():
+        if name not in given:
+            continue
+        files = [*(by_name[n] for n in _tested_files(name) if n in by_name), file]
+        errors = tuple((d, f.source) for f in files for d in f.diagnostics if d.severity == "error")
+        # The part of a file that was not understood can be a test. A file without tests is a matter
+        # for `placet check`.
+        if file.tests or (errors and not file.whole):
+            policies = tuple(policy for f in files for policy in f.policies)
+            suites.append(Suite(file.source, file.tests, policies, errors))
+    return Collection(tuple(suites), loaded.problems)
 
 
 def _tested_files(name: str) -> Sequence[str]:
     suffixes = (SUFFIX, *sorted(MANIFEST_SUFFIXES)) if is_test_file(name) else ()
     return [name.removesuffix(TEST_SUFFIX) + suffix for suffix in suffixes]
-
-
-def _suite(file: CheckedFile, tested: Sequence[CheckedFile]) -> Suite:
-    files = [*tested, file]
-    errors = tuple((d, f.source) for f in files for d in f.diagnostics if d.severity == "error")
-    # The part of a file that was not understood can be a test. A file without tests is a matter
-    # for `placet check`.
-    relevant = errors if file.tests or not file.whole else ()
-    policies = tuple(policy for f in files for policy in f.policies)
-    return Suite(file.source, file.tests, policies, relevant)
 
 
 @dataclass(frozen=True, slots=True)
