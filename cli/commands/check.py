@@ -16,7 +16,7 @@ from cli.render import REPORT, Finding, cases_of, fails, print_error, put_note, 
 from cli.streams import PassingLine, put_line
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT, describe
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Mended, mend
 from grammar.messages.texts import counted, excerpt, named
 from grammar.tree.source import Source
@@ -99,7 +99,10 @@ def run(args: argparse.Namespace) -> int:
     # Standard output of the other formats is for programs: it has only the findings.
     notes = sys.stdout if args.output == "human" else sys.stderr
     with PassingLine(f"checking {counted(len(sources), 'file')}"):
-        mended = [_mended(s, schema) for s in sources] if args.fix else []
+        to_fix = sources if args.fix else ()
+        mended = [mend(s, lambda t: check_source(t, schema).diagnostics) for s in to_fix]
+        for fixed in (each.source for each in mended if each.applied):
+            replace_text(Path(fixed.name), fixed.text)
         sources = tuple(m.source for m in mended) if args.fix else sources
         validation = Validator(schema).validate(sources)
     for line in (line for m in mended if m.applied for line in _report(m)):
@@ -213,14 +216,6 @@ def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
             said = f"stays in Placet: {verdict.reason}" if verdict.reason else told
             print(f"  {verdict.clause or 'all clauses'}: {said}")
         print()
-
-
-def _mended(source: Source, schema: Schema) -> Mended:
-    """The source with its certain fixes applied, in its file too."""
-    mended = mend(source, lambda s: check_source(s, schema).diagnostics)
-    if mended.applied:
-        replace_text(Path(source.name), mended.source.text)
-    return mended
 
 
 def _report(mended: Mended) -> list[str]:
