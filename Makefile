@@ -46,9 +46,9 @@ REPAIR_FAULTS = tests/e2e/test_repair_faults.py
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image tests/browser
 
-# Random worlds and texts, and curated mistakes; recorded answers are compared by `processes`.
+# Random worlds and texts, curated mistakes, and proofs; recorded answers are compared by `processes`.
 PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential \
-  tests/editors $(addprefix tests/grammar/test_, first_tries.py mistakes.py wishes.py)
+  tests/editors tests/cli/test_compare_proofs.py $(addprefix tests/grammar/test_, first_tries.py mistakes.py wishes.py)
 
 # They read the source of everything, the docs, and the policies that ship.
 SOURCE = $(addprefix tests/test_, architecture.py caches.py words.py fake_clock.py \
