@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
 # All modules of the packages, and their lines: they only fall. What is new pays with a deletion.
-MOST_MODULES, MOST_LINES_OF_ALL = 359, 85_245
+MOST_MODULES, MOST_LINES_OF_ALL = 359, 85_244
 NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
