@@ -226,7 +226,7 @@ frozen_key = _valid(is_qualified, "cannot be the key of a label or an annotation
 
 
 def positive(text: str) -> int:
-    """A whole number from 1, in 31 bits as the weight of an extender."""
+    """A whole number from 1 to 2147483647, the largest weight of an extender."""
     if not (text.isdecimal() and 1 <= int(text[:11]) < 2**31):
         raise ArgumentTypeError(f"`{text}` is not a whole number from 1 to {2**31 - 1}")
     return int(text)
@@ -366,7 +366,7 @@ def _flag(words: Sequence[str], group: str, types: Mapping[str, Read]) -> Flag:
 def add_flags(parser: argparse.ArgumentParser, flags: Sequence[Flag], *, rare: bool) -> None:
     """Adds the flags to a parser, in their groups; its help has the rare ones only if asked."""
     if any(flag.is_rare for flag in flags):
-        text = "show this help with all flags; the others are best fields of --config"
+        text = "show all flags; those that only this shows are better kept in the file of --config"
         parser.add_argument("--help-all", action="help", help=text)
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
     into: argparse._ActionsContainer = parser

@@ -525,7 +525,7 @@ def _of_part(row: habits.Habit) -> Iterator[Rewrite]:
         for key in ("{s:string} >", "{s:zone} > $"):
             yield R(f"< {words} {key}", "over {s:domain}", needs="OVER")
             yield R(f"< {words} {key}", "per {s:per}", needs="PER")
-    if here in ("skew at most", "min domains"):
+    if here == "skew at most":
         yield R(f"< {words} {{n:number}} >", f"{here} {{n}}", needs=terminal)
     if here == "pods where":
         yield R(f"< {words} >", "of pods where", needs="OF BY")

@@ -45,7 +45,7 @@ _NO_POLICIES: Mapping[str, bytes] = {}
 def leave_uncollected() -> None:
     """Collects garbage now, and leaves what remains out of later collections.
 
-    Otherwise one stops the server for longer than a decision. What was left out before stays so.
+    Else a collection stops the server for longer than a decision. What was left out stays so.
     """
     gc.collect()
     gc.freeze()

@@ -119,7 +119,7 @@ class Drafts:
     # ---- what is in force, on a copy
 
     async def simulate(self, asked: ViewQuestion) -> Callable[[], SimulationAnswer]:
-        """Where pods would go, if nodes came or were drained; what makes the answer in a thread."""
+        """A function for where pods would go if nodes came or were drained, to call in a thread."""
         question: SimulationQuestion = asked.body
         if sum(each.count for each in question.addNodes) > MOST_ADDED:
             raise UserError(f"`addNodes` has more than {MOST_ADDED} nodes")

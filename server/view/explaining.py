@@ -100,7 +100,7 @@ class Explainer:
     def recorded(
         self, namespace: str, name: str, reader: Reader
     ) -> Callable[[], PodDecision] | None:
-        """What makes the last decision about a pod, in a thread; None without a recent one."""
+        """A function for the last decision about a pod, to call in a thread; None if it is gone."""
         if (record := self.journal.find(namespace, name)) is None:
             return None
         generation, log = self.journal.generation, self.engine.audits.log
